@@ -138,7 +138,7 @@ async fn product() -> Result<PathBuf> {
     let mut build = tokio::process::Command::new(cargo.unwrap_or_else(|| "cargo".into()));
     build
         .current_dir(workspace())
-        .args(["build", "--quiet", "--package", "mapwright", "--bin", "mapwright"]);
+        .args(["build", "--package", "mapwright", "--bin", "mapwright"]);
     if folder.file_name().is_some_and(|name| name == "release") {
         build.arg("--release");
     }

@@ -5,9 +5,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use mapwright_testbed::registry::Scripted;
 use mapwright_testbed::shared::STREAM;
-use mapwright_testbed::{ControlPlane, Setup, Shared, eventually, secs};
-use mapwright_testbed::{Events, Failure, Http, Kind, Nats, NatsKind, Objects, Registry, Result};
+use mapwright_testbed::{Context, Events, Failure, Http, Kind, Nats, NatsKind, Objects, Registry, Result};
+use mapwright_testbed::{ControlPlane, Launch, Setup, Shared, eventually, secs};
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) async fn run() -> Result<()> {
     let start = Instant::now();
@@ -15,8 +16,10 @@ pub(crate) async fn run() -> Result<()> {
     let shared = Shared::get().await?;
     step("control plane and NATS are up");
     let objects = shared.objects("selfcheck").await?;
-    controllers_react(&objects).await?;
-    step("a Deployment got its pod, and a claim its volume");
+    a_deployment_gets_its_pod(&objects).await?;
+    step("a Deployment got its pod, and was collected with all it owned");
+    a_claim_gets_its_volume(&objects).await?;
+    step("a claim got its volume");
     rights_are_checked(shared, &objects).await?;
     step("the user `limited` may do nothing");
     let version = shared.control_plane.kubectl(&["version", "-o", "json"]).await?;
@@ -28,6 +31,8 @@ pub(crate) async fn run() -> Result<()> {
     step("API server and NATS came back on their ports, with what they had stored");
     registry_follows_its_script().await?;
     step("the registry follows its script");
+    a_provider_is_led(shared).await?;
+    step("a provider is started, stopped and listened to");
     println!(
         "pid {}; press Ctrl-C, or kill it, and see that no server stays",
         std::process::id()
@@ -38,7 +43,7 @@ pub(crate) async fn run() -> Result<()> {
     Ok(())
 }
 
-async fn controllers_react(objects: &Objects) -> Result<()> {
+async fn a_deployment_gets_its_pod(objects: &Objects) -> Result<()> {
     let labels = json!({"app": "check"});
     let template = json!({
         "metadata": {"labels": labels},
@@ -71,7 +76,19 @@ async fn controllers_react(objects: &Objects) -> Result<()> {
         "a pod can be made by hand",
         &made,
     )?;
+    objects.delete(&Kind::DEPLOYMENT, "check").await?;
+    let gone = async || {
+        objects
+            .list(&Kind::REPLICA_SET, "app=check")
+            .await
+            .ok()?
+            .is_empty()
+            .then_some(())
+    };
+    eventually("the ReplicaSet is collected", secs(30), gone).await
+}
 
+async fn a_claim_gets_its_volume(objects: &Objects) -> Result<()> {
     let volume = static_volume("selfcheck", "check");
     Objects::cluster(objects.client().clone())
         .create(&Kind::VOLUME, volume)
@@ -89,16 +106,7 @@ async fn controllers_react(objects: &Objects) -> Result<()> {
             .filter(|claim| claim["status"]["phase"] == "Bound")
     };
     eventually("the claim is bound", secs(30), bound).await?;
-    objects.delete(&Kind::DEPLOYMENT, "check").await?;
-    let gone = async || {
-        objects
-            .list(&Kind::REPLICA_SET, "app=check")
-            .await
-            .ok()?
-            .is_empty()
-            .then_some(())
-    };
-    eventually("the ReplicaSet is collected", secs(30), gone).await
+    Ok(())
 }
 
 /// A volume that binds without a provisioner.
@@ -191,6 +199,49 @@ async fn registry_follows_its_script() -> Result<()> {
         "requests are recorded",
         &requests,
     )?;
+    Ok(())
+}
+
+/// With ourselves in the product's place.
+async fn a_provider_is_led(shared: &Shared) -> Result<()> {
+    let ours = std::env::current_exe()?;
+    let mut provider = Launch::shared(&ours, shared, "default")?.start().await?;
+    let answer = provider.http().get("/health").await?;
+    expect(
+        answer.json()["name"] == "sp-default",
+        "it has its settings",
+        &answer,
+    )?;
+    provider.kill();
+    provider.restart_with("SP_NAME", "other").await?;
+    let status = provider.terminate(secs(5)).await?;
+    expect(status.code() == Some(0), "SIGTERM ends it well", status)?;
+    expect(
+        provider.log().contains("other ends"),
+        "its log is kept",
+        provider.log(),
+    )?;
+    let (status, log) = Launch::new(ours)?
+        .without("SP_SERVER_ADDRESS")
+        .run(secs(5))
+        .await?;
+    expect(
+        status.code() == Some(1) && log.contains("SP_SERVER_ADDRESS"),
+        "it may refuse",
+        log,
+    )
+}
+
+/// Answers 200 where the product would listen, until SIGTERM.
+pub(crate) async fn stand_in() -> Result<()> {
+    let set = |name: &str| std::env::var(name).context(name);
+    let (address, name) = (set("SP_SERVER_ADDRESS")?, set("SP_NAME")?);
+    let port = address.rsplit(':').next().unwrap_or_default().parse()?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let server = Registry::start_at(port).await?;
+    server.otherwise(Scripted::status(200).body(json!({"name": name})));
+    terminate.recv().await;
+    println!("{name} ends");
     Ok(())
 }
 
