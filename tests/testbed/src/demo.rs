@@ -182,16 +182,16 @@ The cluster's    KUBECONFIG={kubeconfig}
 In a second terminal:
 
   # make a container and a volume, list, read
-  curl -s '{base}/containers?id=web-1' -H 'content-type: application/json' -d '{container}'
-  curl -s '{base}/volumes?id=data-1' -H 'content-type: application/json' -d '{volume}'
-  curl -s {base}/containers
-  curl -s {base}/volumes/data-1
+  curl -sw '\n' '{base}/containers?id=web-1' -H 'content-type: application/json' -d '{container}'
+  curl -sw '\n' '{base}/volumes?id=data-1' -H 'content-type: application/json' -d '{volume}'
+  curl -sw '\n' {base}/containers
+  curl -sw '\n' {base}/volumes/data-1
 
   # look at the objects; no node runs the pod here, so say by hand what a kubelet would
   export KUBECONFIG={kubeconfig} PATH="{kubectl_folder}:$PATH"
   kubectl get deployments,services,pods,persistentvolumeclaims,configmaps
   kubectl patch $(kubectl get pods -o name -l dcm.project/dcm-instance-id=web-1) --subresource=status -p '{{"status":{{"phase":"Running"}}}}'
-  curl -s {base}/containers/web-1
+  curl -sw '\n' {base}/containers/web-1
 
   # delete both
   curl -si -X DELETE {base}/containers/web-1

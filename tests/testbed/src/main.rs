@@ -16,8 +16,18 @@ const USAGE: &str =
        testbed build       build the servers, if they are not there yet
        testbed selfcheck   start every part once and look whether it works";
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into(), 1),
+    };
+    let code = runtime.block_on(run());
+    // Not waiting: an interrupt may come while a thread builds servers for minutes.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
