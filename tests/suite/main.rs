@@ -1,1 +1,6 @@
-fn main() {}
+//! The one suite: every promise of the product as a sentence.
+
+mod cloudevent;
+mod ledger;
+mod registry_rules;
+mod settings;
