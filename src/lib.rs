@@ -1,1 +1,3 @@
 //! Mapwright.
+
+pub mod cluster;
