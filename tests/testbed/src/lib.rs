@@ -1,1 +1,43 @@
-//! Mapwright.
+//! Real parts for tests and the demo, in reading order; no test and nothing of the product is in here.
+//!
+//! Every server is started on 127.0.0.1 with a free port and a folder of its own, and ends with the
+//! process that started it, however that one ends (see [`process`]).
+
+/// Builds the servers from the Go module in testdata/controlplane, once.
+pub mod binaries;
+/// etcd, API server and controller manager.
+pub mod control_plane;
+/// The files that a control plane needs before it starts.
+mod credentials;
+/// What was published on NATS.
+pub mod events;
+/// One error that reads well in a failing test.
+pub mod failure;
+/// A small HTTP client.
+pub mod http;
+/// A NATS server that a test may kill and start again.
+pub mod nats;
+/// Kubernetes objects as plain JSON.
+pub mod objects;
+/// Child processes and folders that do not outlive us.
+pub mod process;
+/// The product's own process.
+pub mod provider;
+/// A stub of DCM's registry.
+pub mod registry;
+/// One control plane and one NATS for all tests of a run.
+pub mod shared;
+/// Polling with a deadline.
+pub mod wait;
+
+pub use binaries::Binaries;
+pub use control_plane::{ControlPlane, Setup};
+pub use events::Events;
+pub use failure::{Context, Failure, Result};
+pub use http::{Answer, Http};
+pub use nats::{Nats, NatsKind};
+pub use objects::{Kind, Objects};
+pub use provider::{Launch, Provider};
+pub use registry::Registry;
+pub use shared::Shared;
+pub use wait::{eventually, secs};

@@ -1,1 +1,49 @@
-fn main() {}
+//! The test bed by hand: `demo` shows the product at work, `build` and `selfcheck` are for whoever mends this.
+#![expect(
+    clippy::print_stdout,
+    reason = "a program for people: its results go to standard output"
+)]
+
+mod demo;
+mod selfcheck;
+
+use std::process::ExitCode;
+
+use mapwright_testbed::{Binaries, Failure, Result};
+
+const USAGE: &str =
+    "usage: testbed demo        a control plane, NATS, a registry and the provider, until Ctrl-C
+       testbed build       build the servers, if they are not there yet
+       testbed selfcheck   start every part once and look whether it works";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["demo"] => finish(demo::run().await),
+        ["build"] => finish(build()),
+        ["selfcheck"] => finish(selfcheck::run().await),
+        // The self-check starts this program where a test starts the product.
+        ["serve", ..] => finish(selfcheck::stand_in().await),
+        _ => fail(&Failure::new(USAGE), 2),
+    }
+}
+
+fn build() -> Result<()> {
+    println!("{:#?}", Binaries::find()?);
+    Ok(())
+}
+
+fn finish(result: Result<()>) -> ExitCode {
+    result.map_or_else(|failure| fail(&failure, 1), |()| ExitCode::SUCCESS)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the one place where the program says why it ends"
+)]
+fn fail(failure: &Failure, code: u8) -> ExitCode {
+    eprintln!("{failure}");
+    ExitCode::from(code)
+}

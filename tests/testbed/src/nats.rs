@@ -1,0 +1,90 @@
+//! A NATS server that a test may kill and start again on the same port.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::{self, stream};
+
+use crate::binaries::Binaries;
+use crate::control_plane::listens;
+use crate::failure::{Context, Failure, Result};
+use crate::process::{Process, Scratch, free_port, tail};
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NatsKind {
+    /// Streams and acknowledgements; what was stored survives [`Nats::kill`].
+    JetStream,
+    /// Fire and forget.
+    Plain,
+}
+
+#[derive(Debug)]
+pub struct Nats {
+    command: Command,
+    port: u16,
+    process: Option<Process>,
+    scratch: Scratch,
+}
+
+impl Nats {
+    pub async fn start(kind: NatsKind) -> Result<Self> {
+        let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
+        let scratch = Scratch::new("nats")?;
+        let port = free_port()?;
+        let mut command = Command::new(&binaries.nats_server);
+        command.args(["-a", "127.0.0.1", "-p", &port.to_string()]);
+        if kind == NatsKind::JetStream {
+            command.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
+        }
+        let mut nats = Self {
+            command,
+            port,
+            process: None,
+            scratch,
+        };
+        nats.restart().await?;
+        Ok(nats)
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// From here on nobody answers at [`Nats::url`].
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it on its port, after [`Nats::kill`] or instead of it.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.kill();
+        let log = self.scratch.join("nats-server.log");
+        let mut process = Process::spawn_logged(&self.command, &log)?;
+        let start = Instant::now();
+        while !listens(self.port) {
+            if process.ended().is_some() || start.elapsed() > READY_WITHIN {
+                return Err(Failure::new(format!(
+                    "nats-server does not start:\n{}",
+                    tail(&log, 15)
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Makes a stream that captures `subjects`, unless there is one of that name.
+    pub async fn stream(&self, name: &str, subjects: &[&str]) -> Result<()> {
+        let client = async_nats::connect(self.url()).await.context(self.url())?;
+        let config = stream::Config {
+            name: name.to_owned(),
+            subjects: subjects.iter().map(ToString::to_string).collect(),
+            ..Default::default()
+        };
+        jetstream::new(client).get_or_create_stream(config).await?;
+        Ok(())
+    }
+}
