@@ -1,1 +1,3 @@
 //! Mapwright.
+pub mod json;
+pub mod problem;
