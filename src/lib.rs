@@ -1,1 +1,2 @@
 //! Mapwright.
+pub mod http;

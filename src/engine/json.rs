@@ -274,11 +274,8 @@ impl Reader<'_> {
 
     fn fault(&mut self, detail: &str) -> Result<(), Stop> {
         self.faults.push(Fault::at(self.pointer.clone(), detail));
-        if self.faults.len() < MAX_FAULTS {
-            Ok(())
-        } else {
-            Err(Stop::EnoughFaults)
-        }
+        let enough = self.faults.len() >= MAX_FAULTS || self.pointer.len() > MAX_POINTER;
+        if enough { Err(Stop::EnoughFaults) } else { Ok(()) }
     }
 
     /// The syntax error at the present byte. It quotes nothing of the body, which may be secret.
