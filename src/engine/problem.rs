@@ -1,5 +1,7 @@
 //! A refusal as the product knows it, and the RFC 9457 document that says it to a caller.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 /// Why a request was not done: a kind that decides the status, and everything a caller needs to mend it.
@@ -166,6 +168,14 @@ impl Problem {
         Value::Object(document)
     }
 }
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.row().title, self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
 
 impl Fault {
     /// A fault at `pointer`, a JSON pointer from the root of the body.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode, Uri};
 use mapwright_engine::problem::Problem;
 use tracing::Instrument;
-use warp::path::FullPath;
 use warp::reply::Response;
 
 use super::body::{self, Body};
@@ -28,18 +27,12 @@ pub(super) struct Server<R> {
 pub(super) async fn answer<R: Resources>(
     server: Server<R>,
     method: Method,
-    path: FullPath,
-    query: Option<String>,
+    target: Uri,
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
-    let span = tracing::info_span!("request", id = %request_id, %method, path = path.as_str());
-    let request = Request {
-        method,
-        path: path.as_str().to_owned(),
-        query,
-        body,
-    };
+    let span = tracing::info_span!("request", id = %request_id, %method, path = target.path());
+    let request = Request { method, target, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -50,8 +43,7 @@ pub(super) async fn answer<R: Resources>(
 /// A request, taken apart.
 struct Request {
     method: Method,
-    path: String,
-    query: Option<String>,
+    target: Uri,
     body: Body,
 }
 
@@ -60,7 +52,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     let collections = server.resources.collections();
     let limit = server.limits.request;
     let routed = async {
-        let route = routes::resolve(&request.method, &request.path, &collections)?;
+        let route = routes::resolve(&request.method, request.target.path(), &collections)?;
         dispatch(&server.resources, route, &mut request).await
     };
     let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
@@ -68,7 +60,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         Err(Problem::unavailable(detail, 1))
     });
     let mut response = outcome.unwrap_or_else(|problem| {
-        let style = routes::style(&request.path, &collections);
+        let style = routes::style(request.target.path(), &collections);
         reply::problem(&problem, &style, &request.instance())
     });
     if request.method == Method::HEAD {
@@ -228,14 +220,14 @@ fn log(method: &Method, status: StatusCode, begun: Instant) {
 impl Request {
     /// Path and query as they were sent.
     fn instance(&self) -> String {
-        match &self.query {
-            Some(query) => format!("{}?{query}", self.path),
-            None => self.path.clone(),
-        }
+        let path = self.target.path();
+        self.target
+            .query()
+            .map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
     }
 
     fn query(&self) -> Result<Query, Problem> {
-        Query::parse(self.query.as_deref())
+        Query::parse(self.target.query())
     }
 
     fn idempotency_key(&self) -> Result<Option<String>, Problem> {

@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::service::Service;
-use hyper::{Method, Request};
+use hyper::service::{Service, service_fn};
+use hyper::{Method, Request, Uri};
 use hyper_util::service::TowerToHyperService;
 use mapwright_engine::problem::{Problem, ProblemStyle};
 use serde_json::Value;
@@ -133,7 +133,8 @@ pub enum Outcome {
 /// The service that [`run`] serves: one filter for all routes.
 ///
 /// warp's own path filters neither decode segments nor serve HEAD nor tell a wrong method from an unknown
-/// path, so the filter only takes the request apart, and the pure table in `routes` decides.
+/// path, and they panic on a target without a path, as CONNECT has. So the filter only takes the request
+/// apart, its target travels beside it, and the pure table in `routes` decides.
 pub fn service<R: Resources>(
     resources: Arc<R>,
     limits: &Limits,
@@ -145,7 +146,6 @@ pub fn service<R: Resources>(
         resources,
         limits: limits.clone(),
     };
-    let query = warp::query::raw().map(Some).or(warp::any().map(|| None)).unify();
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
         .and(warp::body::stream())
@@ -153,9 +153,13 @@ pub fn service<R: Resources>(
     let filter = warp::any()
         .map(move || server.clone())
         .and(warp::method())
-        .and(warp::path::full())
-        .and(query)
+        .and(warp::ext::get::<Uri>())
         .and(body)
         .then(handlers::answer);
-    TowerToHyperService::new(warp::service(filter))
+    let filtered = TowerToHyperService::new(warp::service(filter));
+    service_fn(move |mut request: Request<Incoming>| {
+        let target = request.uri().clone();
+        request.extensions_mut().insert(target);
+        filtered.call(request)
+    })
 }

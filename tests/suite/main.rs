@@ -1,1 +1,3 @@
-fn main() {}
+//! The one suite: every room through its public face.
+
+mod http;
