@@ -46,12 +46,7 @@ impl CloudEvent {
     /// The event of one change in DCM's own envelope.
     pub fn new(identity: &Identity<'_>, time: String) -> Self {
         let envelope = Envelope::of_dcm(identity);
-        Self {
-            id: identity.event_id(),
-            provider: identity.provider.to_owned(),
-            time,
-            envelope,
-        }
+        Self { id: identity.event_id(), provider: identity.provider.to_owned(), time, envelope }
     }
 
     /// The document as a tree.
@@ -67,10 +62,7 @@ impl CloudEvent {
             ("data", self.envelope.data.clone()),
         ];
         Value::Object(
-            members
-                .map(|(name, value)| (name.to_owned(), value))
-                .into_iter()
-                .collect::<Map<_, _>>(),
+            members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect::<Map<_, _>>(),
         )
     }
 
@@ -85,13 +77,7 @@ impl CloudEvent {
 impl Envelope {
     /// DCM's own envelope, which holds unless a mapping says otherwise.
     pub fn of_dcm(identity: &Identity<'_>) -> Self {
-        let Identity {
-            service_type,
-            instance,
-            status,
-            message,
-            ..
-        } = identity;
+        let Identity { service_type, instance, status, message, .. } = identity;
         Self {
             event_type: format!("dcm.status.{service_type}"),
             subject: format!("dcm.{service_type}"),
@@ -107,20 +93,10 @@ impl Identity<'_> {
     pub fn event_id(&self) -> Uuid {
         let life = self.life.to_string();
         let revision = self.revision.to_string();
-        let parts = [
-            self.provider,
-            self.service_type,
-            self.instance,
-            &life,
-            self.status,
-            self.message,
-            &revision,
-        ];
+        let parts =
+            [self.provider, self.service_type, self.instance, &life, self.status, self.message, &revision];
         // Each part carries its length, so that no two lists of parts run into the same text.
-        let name = parts
-            .iter()
-            .map(|part| format!("{}:{part}", part.len()))
-            .collect::<String>();
+        let name = parts.iter().map(|part| format!("{}:{part}", part.len())).collect::<String>();
         Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
     }
 }

@@ -67,12 +67,7 @@ pub struct Delivered {
 impl Ledger {
     /// An empty ledger whose windows have this length.
     pub fn new(window: Duration) -> Self {
-        Self {
-            window,
-            instances: HashMap::new(),
-            agenda: BTreeSet::new(),
-            flushing: false,
-        }
+        Self { window, instances: HashMap::new(), agenda: BTreeSet::new(), flushing: false }
     }
 
     /// Takes note of what an instance is now. The lives of one id count upwards until [`Self::forget`]:
@@ -172,10 +167,7 @@ impl Ledger {
 
     fn answer(&mut self, outgoing: &Outgoing, answered: impl FnOnce(&mut Instance)) {
         // An answer for an id that was forgotten meanwhile must not bring it back.
-        let expected = self
-            .instances
-            .get(&outgoing.id)
-            .is_some_and(|instance| instance.awaits(outgoing));
+        let expected = self.instances.get(&outgoing.id).is_some_and(|instance| instance.awaits(outgoing));
         if expected {
             self.change(&outgoing.id, answered);
         }

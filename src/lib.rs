@@ -26,6 +26,8 @@ pub mod cluster;
 pub mod files;
 pub mod http;
 pub mod ledger;
+pub mod provider;
+pub mod provision;
 pub mod record;
 pub mod registry;
 pub mod settings;

@@ -76,14 +76,8 @@ pub enum Outcome {
 /// What came back from one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    Replied {
-        status: u16,
-        retry_after: Option<String>,
-        body: String,
-    },
-    Failed {
-        why: String,
-    },
+    Replied { status: u16, retry_after: Option<String>, body: String },
+    Failed { why: String },
 }
 
 /// What to make of an answer.
@@ -131,28 +125,16 @@ pub async fn run(
 /// Decides what an answer means. `known_id` is the id that an earlier answer gave.
 pub fn next_step(answer: &Answer, known_id: Option<&str>, now: Timestamp) -> Step {
     let (status, retry_after, body) = match answer {
-        Answer::Replied {
-            status,
-            retry_after,
-            body,
-        } => (*status, retry_after.as_deref(), body),
+        Answer::Replied { status, retry_after, body } => (*status, retry_after.as_deref(), body),
         Answer::Failed { why } => return back_off(why.clone(), Duration::ZERO),
     };
     match status {
         200 | 201 => accepted(read_id(body), known_id),
         408 | 425 | 429 | 500..=599 => {
-            let at_least = retry_after
-                .and_then(|value| read_retry_after(value, now))
-                .unwrap_or_default();
-            back_off(
-                format!("the registry answered {status}: {}", quoted(body)),
-                at_least,
-            )
+            let at_least = retry_after.and_then(|value| read_retry_after(value, now)).unwrap_or_default();
+            back_off(format!("the registry answered {status}: {}", quoted(body)), at_least)
         }
-        409 => refused(format!(
-            "the registry answered 409, the name is taken: {}",
-            quoted(body)
-        )),
+        409 => refused(format!("the registry answered 409, the name is taken: {}", quoted(body))),
         300..=399 => refused(format!(
             "the registry answered {status}, and redirects are not followed; set DCM_REGISTRATION_URL to the target"
         )),
@@ -196,35 +178,22 @@ fn accepted(id: Option<String>, known_id: Option<&str>) -> Step {
         )),
         (id, known) => {
             let id = id.or_else(|| known.map(str::to_owned));
-            Step {
-                outcome: Outcome::Registered { id },
-                then: Then::AtTheInterval,
-            }
+            Step { outcome: Outcome::Registered { id }, then: Then::AtTheInterval }
         }
     }
 }
 
 fn refused(why: String) -> Step {
-    Step {
-        outcome: Outcome::Refused { why },
-        then: Then::AtTheInterval,
-    }
+    Step { outcome: Outcome::Refused { why }, then: Then::AtTheInterval }
 }
 
 fn back_off(why: String, at_least: Duration) -> Step {
-    Step {
-        outcome: Outcome::Unavailable { why },
-        then: Then::BackOff { at_least },
-    }
+    Step { outcome: Outcome::Unavailable { why }, then: Then::BackOff { at_least } }
 }
 
 fn read_id(body: &str) -> Option<String> {
     let answer = serde_json::from_str::<serde_json::Value>(body).ok()?;
-    answer
-        .get("id")?
-        .as_str()
-        .filter(|id| !id.is_empty())
-        .map(str::to_owned)
+    answer.get("id")?.as_str().filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
 /// As much of an answer as a log line bears, on one line.
@@ -277,9 +246,7 @@ async fn keep_registered(
 
 /// A renewal that changes nothing is not worth a line.
 fn tell(registration: &Registration, outcome: &Outcome, before: &Outcome) {
-    let Registration {
-        name, service_type, ..
-    } = registration;
+    let Registration { name, service_type, .. } = registration;
     match outcome {
         Outcome::Registered { id } if outcome != before => {
             tracing::info!(%name, %service_type, id = id.as_deref(), "registered with DCM");
@@ -299,9 +266,9 @@ fn tell(registration: &Registration, outcome: &Outcome, before: &Outcome) {
 async fn post(http: &Http, url: &str, body: Bytes) -> Answer {
     match timeout(CALL_DEADLINE, exchange(http, url, body)).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => Answer::Failed {
-            why: format!("cannot reach the registry at {}: {}", shown(url), chain(&*error)),
-        },
+        Ok(Err(error)) => {
+            Answer::Failed { why: format!("cannot reach the registry at {}: {}", shown(url), chain(&*error)) }
+        }
         Err(_) => Answer::Failed {
             why: format!(
                 "the registry at {} did not answer within {} s",
@@ -320,28 +287,18 @@ async fn exchange(
     let request = Request::post(url)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, application/problem+json")
-        .header(
-            header::USER_AGENT,
-            concat!("mapwright/", env!("CARGO_PKG_VERSION")),
-        )
+        .header(header::USER_AGENT, concat!("mapwright/", env!("CARGO_PKG_VERSION")))
         .body(Full::new(body))?;
     let reply = http.request(request).await?;
     let status: StatusCode = reply.status();
-    let retry_after = reply
-        .headers()
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned);
+    let retry_after =
+        reply.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
     // The status alone decides; a text that is too long or cut short is only missing from the log.
     let body = match Limited::new(reply.into_body(), ANSWER_LIMIT).collect().await {
         Ok(collected) => String::from_utf8_lossy(&collected.to_bytes()).into_owned(),
         Err(_) => String::new(),
     };
-    Ok(Answer::Replied {
-        status: status.as_u16(),
-        retry_after,
-        body,
-    })
+    Ok(Answer::Replied { status: status.as_u16(), retry_after, body })
 }
 
 /// One call a minute keeps no connection, so none can go stale. Redirects are never followed.
@@ -358,9 +315,7 @@ fn client(url: &str) -> Http {
         }
     };
     let connector = builder.https_or_http().enable_http1().build();
-    Client::builder(TokioExecutor::new())
-        .pool_max_idle_per_host(0)
-        .build(connector)
+    Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector)
 }
 
 fn trusting_nobody() -> rustls::ClientConfig {
@@ -368,9 +323,7 @@ fn trusting_nobody() -> rustls::ClientConfig {
     let versions =
         rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let versions = versions.expect("ring supports the default versions of TLS");
-    versions
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
+    versions.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
 }
 
 /// A URL without its user part, which may hold a password.

@@ -32,11 +32,7 @@ pub enum BusErrorKind {
 
 impl BusError {
     pub(super) fn new(kind: BusErrorKind, what: impl Into<String>) -> Self {
-        Self {
-            kind,
-            what: what.into(),
-            cause: None,
-        }
+        Self { kind, what: what.into(), cause: None }
     }
 
     pub(super) fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

@@ -49,11 +49,9 @@ impl LedgerStore {
         }
         let opening = async {
             match capture {
-                Capture::Stream => bus
-                    .jetstream
-                    .get_key_value(bucket)
-                    .await
-                    .map_err(|error| error.to_string()),
+                Capture::Stream => {
+                    bus.jetstream.get_key_value(bucket).await.map_err(|error| error.to_string())
+                }
                 _ => bus
                     .jetstream
                     .create_key_value(bucket_config(bucket))
@@ -62,10 +60,7 @@ impl LedgerStore {
             }
         };
         match timeout(bus.deadline, opening).await {
-            Ok(Ok(store)) => Ok(Self::Bucket {
-                store,
-                deadline: bus.deadline,
-            }),
+            Ok(Ok(store)) => Ok(Self::Bucket { store, deadline: bus.deadline }),
             _ if lacks_rights(bus) => Self::in_directory(state.join(bucket)),
             Ok(Err(detail)) => Err(BusError::new(
                 BusErrorKind::Refused,
@@ -119,9 +114,7 @@ impl LedgerStore {
         match self {
             Self::Bucket { store, deadline } => {
                 let purging = store.stream.purge().filter(format!("$KV.{}.{name}", store.name));
-                within(*deadline, "delete from", store, async move { purging.await })
-                    .await
-                    .map(|_| ())
+                within(*deadline, "delete from", store, async move { purging.await }).await.map(|_| ())
             }
             Self::Directory(directory) => {
                 let directory = directory.clone();
@@ -172,13 +165,7 @@ async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<S
         let entry = entry.map_err(|error| bucket_error("read", store, error))?;
         let key = decode(&entry.key).filter(|_| entry.operation == Operation::Put);
         if let Some(key) = key {
-            kept.insert(
-                key,
-                Stored {
-                    value: entry.value,
-                    revision: entry.revision,
-                },
-            );
+            kept.insert(key, Stored { value: entry.value, revision: entry.revision });
         }
         if entry.delta == 0 {
             return Ok(kept);
@@ -196,33 +183,23 @@ async fn put_in_bucket(
     over: Option<u64>,
 ) -> Result<u64, BusError> {
     let conflict = || {
-        let what = format!(
-            "`{name}` in bucket `{}` was written by another replica; load it again",
-            store.name
-        );
+        let what =
+            format!("`{name}` in bucket `{}` was written by another replica; load it again", store.name);
         BusError::new(BusErrorKind::Conflict, what)
     };
     let writing = async {
         match over {
-            None => store
-                .create(name, value)
-                .await
-                .map_err(|error| match error.kind() {
-                    CreateErrorKind::AlreadyExists => conflict(),
-                    _ => bucket_error("write to", store, error),
-                }),
-            Some(revision) => store
-                .update(name, value, revision)
-                .await
-                .map_err(|error| match error.kind() {
-                    UpdateErrorKind::WrongLastRevision => conflict(),
-                    _ => bucket_error("write to", store, error),
-                }),
+            None => store.create(name, value).await.map_err(|error| match error.kind() {
+                CreateErrorKind::AlreadyExists => conflict(),
+                _ => bucket_error("write to", store, error),
+            }),
+            Some(revision) => store.update(name, value, revision).await.map_err(|error| match error.kind() {
+                UpdateErrorKind::WrongLastRevision => conflict(),
+                _ => bucket_error("write to", store, error),
+            }),
         }
     };
-    timeout(deadline, writing)
-        .await
-        .unwrap_or_else(|_| Err(too_slow("write to", store)))
+    timeout(deadline, writing).await.unwrap_or_else(|_| Err(too_slow("write to", store)))
 }
 
 async fn within<T, E: std::error::Error + Send + Sync + 'static>(
@@ -242,18 +219,11 @@ fn bucket_error(
     store: &kv::Store,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> BusError {
-    BusError::new(
-        BusErrorKind::Refused,
-        format!("cannot {verb} the bucket `{}`", store.name),
-    )
-    .because(error)
+    BusError::new(BusErrorKind::Refused, format!("cannot {verb} the bucket `{}`", store.name)).because(error)
 }
 
 fn too_slow(verb: &str, store: &kv::Store) -> BusError {
-    BusError::new(
-        BusErrorKind::TimedOut,
-        format!("cannot {verb} the bucket `{}` in time", store.name),
-    )
+    BusError::new(BusErrorKind::TimedOut, format!("cannot {verb} the bucket `{}` in time", store.name))
 }
 
 // === the directory ===
@@ -262,22 +232,13 @@ fn load_directory(directory: &Path) -> Result<BTreeMap<String, Stored>, BusError
     let mut kept = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(|error| storage("read", directory, error))? {
         let path = entry.map_err(|error| storage("read", directory, error))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(|name| name.strip_suffix(SUFFIX));
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(SUFFIX));
         // A half-written file has another name, and is no entry.
         let Some(key) = name.and_then(decode) else {
             continue;
         };
         let value = fs::read(&path).map_err(|error| storage("read", &path, error))?;
-        kept.insert(
-            key,
-            Stored {
-                value: value.into(),
-                revision: FILE_REVISION,
-            },
-        );
+        kept.insert(key, Stored { value: value.into(), revision: FILE_REVISION });
     }
     Ok(kept)
 }

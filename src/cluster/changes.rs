@@ -56,10 +56,7 @@ impl Subscribers {
 
 impl Pending {
     fn add<'a>(&self, keys: impl IntoIterator<Item = &'a String>) {
-        self.keys
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(keys.into_iter().cloned());
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).extend(keys.into_iter().cloned());
         self.arrived.notify_one();
     }
 }

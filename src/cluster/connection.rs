@@ -77,9 +77,7 @@ impl Cluster {
             request_timeout: options.request_timeout,
             resources: Mutex::default(),
         };
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The server's `/version` document; within two seconds, or a refusal that says why not.
@@ -119,20 +117,15 @@ impl Cluster {
     /// One call whose answer is text.
     pub(crate) async fn text(&self, request: Request<Vec<u8>>) -> Result<String, Refusal> {
         let deadline = self.inner.request_timeout;
-        let bytes = within(deadline, async {
-            self.bytes(&self.inner.requests, request).await
-        })
-        .await?;
+        let bytes = within(deadline, async { self.bytes(&self.inner.requests, request).await }).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Begins a call whose answer is a stream. Only its beginning has a deadline.
     pub(crate) async fn begin_stream(&self, request: Request<Vec<u8>>) -> Result<Body, Refusal> {
-        within(WATCH_SILENCE, async {
-            self.answer(&self.inner.watches, request).await
-        })
-        .await
-        .map(Response::into_body)
+        within(WATCH_SILENCE, async { self.answer(&self.inner.watches, request).await })
+            .await
+            .map(Response::into_body)
     }
 
     /// What discovery found so far.
@@ -141,15 +134,9 @@ impl Cluster {
     }
 
     async fn call_within(&self, deadline: Duration, request: Request<Vec<u8>>) -> Result<Value, Refusal> {
-        let bytes = within(deadline, async {
-            self.bytes(&self.inner.requests, request).await
-        })
-        .await?;
+        let bytes = within(deadline, async { self.bytes(&self.inner.requests, request).await }).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
-            Refusal::new(
-                RefusalKind::Other,
-                format!("the cluster's answer is no JSON: {error}"),
-            )
+            Refusal::new(RefusalKind::Other, format!("the cluster's answer is no JSON: {error}"))
         })
     }
 
@@ -164,14 +151,9 @@ impl Cluster {
         mut request: Request<Vec<u8>>,
     ) -> Result<Response<Body>, Refusal> {
         if let Some(plugin) = &self.inner.plugin {
-            request
-                .headers_mut()
-                .insert(AUTHORIZATION, plugin.header().await?);
+            request.headers_mut().insert(AUTHORIZATION, plugin.header().await?);
         }
-        let response = client
-            .send(request.map(Body::from))
-            .await
-            .map_err(|error| classify(&error))?;
+        let response = client.send(request.map(Body::from)).await.map_err(|error| classify(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -185,9 +167,7 @@ impl Cluster {
 
 /// A GET of a path.
 pub(crate) fn get(path: &str) -> Result<Request<Vec<u8>>, Refusal> {
-    Request::get(path)
-        .body(Vec::new())
-        .map_err(|error| unsendable(&error))
+    Request::get(path).body(Vec::new()).map_err(|error| unsendable(&error))
 }
 
 /// A request that carries a document.
@@ -207,10 +187,7 @@ pub(crate) fn with_body(
 
 /// A request that cannot be written down never reached anybody.
 pub(crate) fn unsendable(error: &dyn std::error::Error) -> Refusal {
-    Refusal::new(
-        RefusalKind::Invalid,
-        format!("the request cannot be made: {error}"),
-    )
+    Refusal::new(RefusalKind::Invalid, format!("the request cannot be made: {error}"))
 }
 
 async fn load(kubeconfig: Option<&PathBuf>) -> Result<Config, Refusal> {
@@ -221,9 +198,7 @@ async fn load(kubeconfig: Option<&PathBuf>) -> Result<Config, Refusal> {
             Refusal::new(RefusalKind::Other, text)
         };
         let file = Kubeconfig::read_from(path).map_err(|error| broken(&error))?;
-        return Config::from_custom_kubeconfig(file, &options)
-            .await
-            .map_err(|error| broken(&error));
+        return Config::from_custom_kubeconfig(file, &options).await.map_err(|error| broken(&error));
     }
     match Config::from_kubeconfig(&options).await {
         Ok(config) => Ok(config),
@@ -265,10 +240,7 @@ async fn collect(body: Body) -> Result<bytes::Bytes, Refusal> {
 /// of a throttled call says for certain when to come back.
 async fn refused(response: Response<Body>) -> Result<Refusal, Refusal> {
     let code = response.status().as_u16();
-    let header = response
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let bytes = collect(response.into_body()).await?;
     let status = match serde_json::from_slice::<Status>(&bytes) {
         Ok(status) if status.is_failure() => status.with_code(code),

@@ -52,10 +52,7 @@ impl Plugin {
         if exec.provide_cluster_info {
             return None;
         }
-        let plugin = Self {
-            exec,
-            held: Mutex::default(),
-        };
+        let plugin = Self { exec, held: Mutex::default() };
         if let Ok(answer) = plugin.run().await
             && answer.pointer("/status/clientCertificateData").is_some()
         {
@@ -122,37 +119,27 @@ impl Plugin {
             "spec": { "interactive": false },
         });
         let mut command = Command::new(name);
-        command
-            .args(self.exec.args.iter().flatten())
-            .env("KUBERNETES_EXEC_INFO", request.to_string());
+        command.args(self.exec.args.iter().flatten()).env("KUBERNETES_EXEC_INFO", request.to_string());
         for variable in self.exec.env.iter().flatten() {
             if let (Some(key), Some(value)) = (variable.get("name"), variable.get("value")) {
                 command.env(key, value);
             }
         }
-        command
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true);
+        command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         command
     }
 }
 
 fn token(answer: &Value) -> Result<Token, Refusal> {
     let refused = |what: &str| {
-        Refusal::new(
-            RefusalKind::Unauthorized,
-            format!("the kubeconfig's credential plugin {what}"),
-        )
+        Refusal::new(RefusalKind::Unauthorized, format!("the kubeconfig's credential plugin {what}"))
     };
     let text = answer.pointer("/status/token").and_then(Value::as_str);
     let text = text.ok_or_else(|| refused("gave no token"))?;
     let mut header = HeaderValue::try_from(format!("Bearer {text}"))
         .map_err(|_| refused("gave a token that does not fit a header"))?;
     header.set_sensitive(true);
-    let expires = answer
-        .pointer("/status/expirationTimestamp")
-        .and_then(Value::as_str);
+    let expires = answer.pointer("/status/expirationTimestamp").and_then(Value::as_str);
     let renew_at = expires
         .map(|text| text.parse().map(|at| renewal(Timestamp::now(), at)))
         .transpose()

@@ -48,15 +48,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 impl Feed {
     pub(crate) fn new(cluster: Cluster, key: WatchKey, store: Store, resync: Duration) -> Self {
         let (resume, listed_at, backoff) = (None, Instant::now(), Backoff::default());
-        Self {
-            cluster,
-            key,
-            store,
-            resync,
-            resume,
-            listed_at,
-            backoff,
-        }
+        Self { cluster, key, store, resync, resume, listed_at, backoff }
     }
 
     /// Runs until it is dropped. Nothing that the server does ends it.
@@ -90,10 +82,7 @@ impl Feed {
         let began = Instant::now();
         let events = self.follow(&resource, &version).await?;
         if events == 0 && began.elapsed() < SHORTEST_WATCH {
-            return Err(Refusal::new(
-                RefusalKind::Unavailable,
-                "the watch was closed as soon as it began",
-            ));
+            return Err(Refusal::new(RefusalKind::Unavailable, "the watch was closed as soon as it began"));
         }
         Ok(())
     }
@@ -105,10 +94,7 @@ impl Feed {
         loop {
             let options = &self.key.select;
             let namespace = &self.key.namespace;
-            let mut page = self
-                .cluster
-                .list_page(resource, namespace, options, token.as_deref())
-                .await?;
+            let mut page = self.cluster.list_page(resource, namespace, options, token.as_deref()).await?;
             self.store.sign_of_life();
             for item in take_items(&mut page) {
                 self.store.listed(&mut listing, typed(item, resource));
@@ -117,10 +103,7 @@ impl Feed {
             if token.is_none() {
                 let version = metadata(&page, "resourceVersion").to_owned();
                 if version.is_empty() {
-                    return Err(Refusal::new(
-                        RefusalKind::Other,
-                        "the list has no resource version",
-                    ));
+                    return Err(Refusal::new(RefusalKind::Other, "the list has no resource version"));
                 }
                 self.store.end_list(&listing);
                 self.listed_at = Instant::now();
@@ -141,9 +124,7 @@ impl Feed {
             send_initial_events: false,
         };
         let request = kube::core::Request::new(resource.collection(&self.key.namespace)?);
-        let request = request
-            .watch(&params, version)
-            .map_err(|error| unsendable(&error))?;
+        let request = request.watch(&params, version).map_err(|error| unsendable(&error))?;
         let mut lines = Lines::new(self.cluster.begin_stream(request).await?);
         self.store.sign_of_life();
         let mut events = 0;
@@ -164,10 +145,7 @@ impl Feed {
             Some("ADDED" | "MODIFIED") => self.store.saw(typed(object, resource)),
             Some("DELETED") => {
                 if !self.store.saw_gone(&object) {
-                    return Err(Refusal::new(
-                        RefusalKind::Other,
-                        "a deletion does not say of what",
-                    ));
+                    return Err(Refusal::new(RefusalKind::Other, "a deletion does not say of what"));
                 }
             }
             Some("BOOKMARK") => {}
@@ -203,19 +181,16 @@ fn can_resume(refusal: &Refusal) -> bool {
 fn failure(document: Value) -> Refusal {
     match serde_json::from_value::<Status>(document) {
         Ok(status) => classify_status(&status),
-        Err(error) => Refusal::new(
-            RefusalKind::Other,
-            format!("the watch ended with an unreadable Status: {error}"),
-        ),
+        Err(error) => {
+            Refusal::new(RefusalKind::Other, format!("the watch ended with an unreadable Status: {error}"))
+        }
     }
 }
 
 impl Backoff {
     /// How long to wait now; never shorter than the server asks.
     fn next(&mut self, retry_after: Option<u64>) -> Duration {
-        let longest = FIRST_WAIT
-            .saturating_mul(1 << self.failures.min(10))
-            .min(LONGEST_WAIT);
+        let longest = FIRST_WAIT.saturating_mul(1 << self.failures.min(10)).min(LONGEST_WAIT);
         self.failures = self.failures.saturating_add(1);
         // A random UUID is the randomness at hand; a thousandth is fine enough.
         let thousandths = (uuid::Uuid::new_v4().as_u128() % 1000) as u32;

@@ -190,15 +190,9 @@ impl Cluster {
         subresource: &str,
         query: &[(&str, &str)],
     ) -> Result<String, Refusal> {
-        let query: Vec<String> = query
-            .iter()
-            .map(|(key, value)| format!("{key}={}", encoded(value)))
-            .collect();
-        let path = format!(
-            "{}/{subresource}?{}",
-            resource.path(namespace, name)?,
-            query.join("&")
-        );
+        let query: Vec<String> =
+            query.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        let path = format!("{}/{subresource}?{}", resource.path(namespace, name)?, query.join("&"));
         self.text(get(&path)?).await
     }
 
@@ -230,9 +224,7 @@ impl Cluster {
         let mut objects = Vec::new();
         let mut token: Option<String> = None;
         loop {
-            let mut page = self
-                .list_page(resource, namespace, options, token.as_deref())
-                .await?;
+            let mut page = self.list_page(resource, namespace, options, token.as_deref()).await?;
             objects.extend(take_items(&mut page).map(|item| typed(item, resource)));
             token = continue_token(&page);
             if token.is_none() {
@@ -305,9 +297,7 @@ fn write_options(more: &str) -> String {
 }
 
 fn set_resource_version(object: &mut Value, version: &str) -> Result<(), Refusal> {
-    let metadata = object
-        .as_object_mut()
-        .map(|object| object.entry("metadata").or_insert(json!({})));
+    let metadata = object.as_object_mut().map(|object| object.entry("metadata").or_insert(json!({})));
     let Some(Value::Object(metadata)) = metadata else {
         let text = "a write under a resource version needs an object with an object as metadata";
         return Err(Refusal::new(RefusalKind::Invalid, text));
@@ -320,11 +310,7 @@ fn set_resource_version(object: &mut Value, version: &str) -> Result<(), Refusal
 /// some kinds answer with the object as it last was, which then bears no deletionTimestamp.
 fn deleted(answer: Result<Value, Refusal>) -> Result<Deleted, Refusal> {
     match answer {
-        Ok(object)
-            if object
-                .pointer("/metadata/deletionTimestamp")
-                .is_some_and(Value::is_string) =>
-        {
+        Ok(object) if object.pointer("/metadata/deletionTimestamp").is_some_and(Value::is_string) => {
             Ok(Deleted::Terminating(Box::new(without_managed_fields(object))))
         }
         Ok(_) => Ok(Deleted::Gone),

@@ -48,11 +48,7 @@ impl RecordStore {
     #[must_use]
     pub fn new(cluster: Cluster, namespace: impl Into<String>, marker: (&str, &str)) -> Self {
         let marker = (marker.0.to_owned(), marker.1.to_owned());
-        Self {
-            cluster,
-            namespace: namespace.into(),
-            marker,
-        }
+        Self { cluster, namespace: namespace.into(), marker }
     }
 
     /// Creates a record; the name is claimed by whoever succeeds.
@@ -75,10 +71,7 @@ impl RecordStore {
             "metadata": { "name": name, "labels": labels, "annotations": annotations },
             "data": { DOCUMENT: document(name, value)? },
         });
-        let answer = self
-            .cluster
-            .create(&*self.resource().await?, &self.namespace, &object)
-            .await?;
+        let answer = self.cluster.create(&*self.resource().await?, &self.namespace, &object).await?;
         stored(&answer)
     }
 
@@ -87,10 +80,7 @@ impl RecordStore {
     /// # Errors
     /// When it cannot be read; absence is no error.
     pub async fn read(&self, name: &str) -> Result<Option<Stored>, Refusal> {
-        let object = self
-            .cluster
-            .get(&*self.resource().await?, &self.namespace, name)
-            .await?;
+        let object = self.cluster.get(&*self.resource().await?, &self.namespace, name).await?;
         object.as_ref().map(stored).transpose()
     }
 
@@ -100,14 +90,9 @@ impl RecordStore {
     /// When they cannot be listed. A record that is malformed is left out, with a warning.
     pub async fn list(&self) -> Result<Vec<Stored>, Refusal> {
         let options = self.key().select;
-        let objects = self
-            .cluster
-            .list(&*self.resource().await?, &self.namespace, &options)
-            .await?;
+        let objects = self.cluster.list(&*self.resource().await?, &self.namespace, &options).await?;
         let readable = objects.iter().filter_map(|object| {
-            stored(object)
-                .inspect_err(|error| tracing::warn!(%error, "a record was left out"))
-                .ok()
+            stored(object).inspect_err(|error| tracing::warn!(%error, "a record was left out")).ok()
         });
         Ok(readable.collect())
     }
@@ -120,10 +105,7 @@ impl RecordStore {
         let patch = json!({ "data": { DOCUMENT: document(name, value)? } });
         let resource = self.resource().await?;
         let version = Some(resource_version);
-        let answer = self
-            .cluster
-            .merge_patch(&resource, &self.namespace, name, version, &patch)
-            .await?;
+        let answer = self.cluster.merge_patch(&resource, &self.namespace, name, version, &patch).await?;
         stored(&answer)
     }
 
@@ -134,9 +116,7 @@ impl RecordStore {
     pub async fn delete(&self, name: &str, preconditions: Preconditions<'_>) -> Result<Deleted, Refusal> {
         let resource = self.resource().await?;
         let orphan = Propagation::Orphan;
-        self.cluster
-            .delete(&resource, &self.namespace, name, preconditions, orphan)
-            .await
+        self.cluster.delete(&resource, &self.namespace, name, preconditions, orphan).await
     }
 
     /// The wish to watch these records, each under its own name and the keys that the caller finds in it.
@@ -151,27 +131,35 @@ impl RecordStore {
             let record = stored(object).map_err(|refusal| refusal.message)?;
             Ok(keys(&record))
         });
-        WatchSpec {
-            key: self.key(),
-            prune: Prune::nothing(),
-            indexer,
-            resync,
-        }
+        WatchSpec { key: self.key(), prune: Prune::nothing(), indexer, resync }
     }
 
     /// The key of that watch's store.
     #[must_use]
     pub fn key(&self) -> WatchKey {
         let labels = format!("{}={}", self.marker.0, self.marker.1);
-        let select = ListOptions {
-            labels: Some(labels),
-            fields: None,
-        };
-        WatchKey {
-            resource: reference(),
-            namespace: self.namespace.clone(),
-            select,
-        }
+        let select = ListOptions { labels: Some(labels), fields: None };
+        WatchKey { resource: reference(), namespace: self.namespace.clone(), select }
+    }
+
+    /// The object that holds a record, for putting the answer of a write into the watch's store.
+    #[must_use]
+    pub fn object(&self, stored: &Stored) -> Value {
+        let reference = reference();
+        json!({
+            "apiVersion": reference.api_version,
+            "kind": reference.kind,
+            "metadata": {
+                "name": stored.name,
+                "namespace": self.namespace,
+                "uid": stored.uid,
+                "resourceVersion": stored.resource_version,
+                "creationTimestamp": stored.create_time,
+                "labels": stored.labels,
+                "annotations": stored.annotations,
+            },
+            "data": { DOCUMENT: stored.value.to_string() },
+        })
     }
 
     async fn resource(&self) -> Result<Arc<Resource>, Refusal> {
@@ -217,11 +205,7 @@ fn document(name: &str, value: &Value) -> Result<String, Refusal> {
 }
 
 fn texts(object: &Value, member: &str) -> BTreeMap<String, String> {
-    let members = object
-        .pointer(&format!("/metadata/{member}"))
-        .and_then(Value::as_object);
+    let members = object.pointer(&format!("/metadata/{member}")).and_then(Value::as_object);
     let pairs = members.into_iter().flatten();
-    pairs
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
+    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

@@ -75,10 +75,7 @@ impl RefusalKind {
     /// Whether the same call may succeed later without anybody changing anything.
     #[must_use]
     pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Self::Unavailable | Self::Throttled | Self::Unauthorized | Self::Expired
-        )
+        matches!(self, Self::Unavailable | Self::Throttled | Self::Unauthorized | Self::Expired)
     }
 }
 
@@ -86,13 +83,7 @@ impl Refusal {
     /// A refusal in our own words.
     #[must_use]
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            reason: String::new(),
-            causes: Vec::new(),
-            retry_after: None,
-        }
+        Self { kind, message: message.into(), reason: String::new(), causes: Vec::new(), retry_after: None }
     }
 
     /// The same refusal, with what was tried in front of the server's words.
@@ -124,10 +115,9 @@ pub fn classify(error: &kube::Error) -> Refusal {
             None => unreachable_server(error),
         },
         kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => unreachable_server(error),
-        kube::Error::FromUtf8(_) | kube::Error::SerdeError(_) => Refusal::new(
-            RefusalKind::Other,
-            format!("the cluster's answer cannot be read: {error}"),
-        ),
+        kube::Error::FromUtf8(_) | kube::Error::SerdeError(_) => {
+            Refusal::new(RefusalKind::Other, format!("the cluster's answer cannot be read: {error}"))
+        }
         other => Refusal::new(RefusalKind::Other, chain(other)),
     }
 }
@@ -150,9 +140,7 @@ pub fn classify_status(status: &Status) -> Refusal {
                 reason: cause.reason.clone(),
             })
             .collect(),
-        retry_after: details
-            .map(|d| u64::from(d.retry_after_seconds))
-            .filter(|seconds| *seconds > 0),
+        retry_after: details.map(|d| u64::from(d.retry_after_seconds)).filter(|seconds| *seconds > 0),
     }
 }
 
@@ -192,10 +180,7 @@ fn by_code(status: &Status) -> RefusalKind {
 
 /// Three different things share 409 and, partly, the reason.
 fn conflict(status: &Status) -> RefusalKind {
-    let kind = status
-        .details
-        .as_ref()
-        .map_or("", |details| details.kind.as_str());
+    let kind = status.details.as_ref().map_or("", |details| details.kind.as_str());
     if status.message.contains("object is being deleted") {
         RefusalKind::BeingDeleted
     } else if status.reason == "AlreadyExists" {
@@ -241,10 +226,7 @@ fn unauthorized(error: &AuthError) -> Refusal {
 }
 
 fn unreachable_server(error: &kube::Error) -> Refusal {
-    Refusal::new(
-        RefusalKind::Unavailable,
-        format!("the cluster cannot be reached: {}", chain(error)),
-    )
+    Refusal::new(RefusalKind::Unavailable, format!("the cluster cannot be reached: {}", chain(error)))
 }
 
 /// The error and its sources, each said once: the outer ones alone say only "client error (Connect)".

@@ -30,19 +30,12 @@ pub struct Resource {
 impl ResourceRef {
     #[must_use]
     pub fn new(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self {
-            api_version: api_version.into(),
-            kind: kind.into(),
-        }
+        Self { api_version: api_version.into(), kind: kind.into() }
     }
 
     /// The root of everything that the group version serves. The first group of all has a root of its own.
     fn root(&self) -> String {
-        let root = if self.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
+        let root = if self.api_version.contains('/') { "apis" } else { "api" };
         format!("/{root}/{}", self.api_version)
     }
 }
@@ -64,11 +57,7 @@ impl Resource {
         if namespace.is_empty() || !self.namespaced {
             return Ok(format!("{root}/{}", self.plural));
         }
-        Ok(format!(
-            "{root}/namespaces/{}/{}",
-            segment(namespace)?,
-            self.plural
-        ))
+        Ok(format!("{root}/namespaces/{}/{}", segment(namespace)?, self.plural))
     }
 
     /// The path of one object.
@@ -90,12 +79,7 @@ impl Cluster {
     /// # Errors
     /// `NotServed` when the cluster has no such kind, else why it could not be asked.
     pub async fn resource(&self, reference: &ResourceRef) -> Result<Arc<Resource>, Refusal> {
-        let known = self
-            .resources()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(reference)
-            .cloned();
+        let known = self.resources().lock().unwrap_or_else(PoisonError::into_inner).get(reference).cloned();
         if let Some(resource) = known {
             return Ok(resource);
         }
@@ -113,11 +97,7 @@ impl Cluster {
             }
             list => list.map_err(|refusal| refusal.during(&format!("discovery of {reference}")))?,
         };
-        let items = list
-            .get("resources")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let items = list.get("resources").and_then(Value::as_array).into_iter().flatten();
         items
             .filter(|item| item.get("kind").and_then(Value::as_str) == Some(&reference.kind))
             .find_map(|item| served(reference, item))
@@ -150,10 +130,7 @@ fn not_served(reference: &ResourceRef) -> Refusal {
 fn segment(name: &str) -> Result<&str, Refusal> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '_');
     if name.is_empty() || name == "." || name == ".." || !name.chars().all(plain) {
-        return Err(Refusal::new(
-            RefusalKind::Invalid,
-            format!("{name:?} is no name of an object"),
-        ));
+        return Err(Refusal::new(RefusalKind::Invalid, format!("{name:?} is no name of an object")));
     }
     Ok(name)
 }

@@ -71,11 +71,7 @@ impl Shelf {
     pub(crate) fn index_keys_after(&self, after: Option<&str>, limit: usize) -> Vec<String> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = after.map_or(Unbounded, Excluded);
-        self.index
-            .range::<str, _>((from, Unbounded))
-            .take(limit)
-            .map(|(key, _)| key.clone())
-            .collect()
+        self.index.range::<str, _>((from, Unbounded)).take(limit).map(|(key, _)| key.clone()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -100,10 +96,7 @@ impl Shelf {
         }
         self.take(&key);
         for index_key in &*entry.keys {
-            self.index
-                .entry(index_key.clone())
-                .or_default()
-                .insert(key.clone());
+            self.index.entry(index_key.clone()).or_default().insert(key.clone());
         }
         self.subscribers.tell(&entry.keys);
         self.objects.insert(key, entry);
@@ -133,10 +126,7 @@ impl Shelf {
 
     pub(crate) fn begin_list(&mut self) -> Listing {
         self.lists += 1;
-        Listing {
-            number: self.lists,
-            named: BTreeSet::new(),
-        }
+        Listing { number: self.lists, named: BTreeSet::new() }
     }
 
     /// Removes what a complete list did not name, unless it was written after the list began.
@@ -186,13 +176,7 @@ impl Entry {
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.shift_remove("resourceVersion");
         }
-        Self {
-            text: object.to_string().into(),
-            version,
-            uid,
-            keys: keys.into(),
-            written: None,
-        }
+        Self { text: object.to_string().into(), version, uid, keys: keys.into(), written: None }
     }
 
     fn object(&self) -> Value {

@@ -56,12 +56,7 @@ impl Store {
     /// An empty store, not synced.
     #[must_use]
     pub fn new(prune: Prune, indexer: Indexer) -> Self {
-        let life = Life {
-            last_sign: Instant::now(),
-            failure: None,
-            skipped: 0,
-            lists: 0,
-        };
+        let life = Life { last_sign: Instant::now(), failure: None, skipped: 0, lists: 0 };
         let shared = Shared {
             shelf: RwLock::default(),
             life: Mutex::new(life),
@@ -69,9 +64,7 @@ impl Store {
             indexer,
             prune,
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// The object of this name, pruned.
@@ -241,10 +234,7 @@ impl Store {
 impl ObjectKey {
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 
     /// Where this object is; None if it does not say.
@@ -257,8 +247,5 @@ impl ObjectKey {
 
 /// A text of the metadata; empty if there is none.
 pub(crate) fn metadata<'a>(object: &'a Value, member: &str) -> &'a str {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get(member)?.as_str())
-        .unwrap_or_default()
+    object.get("metadata").and_then(|metadata| metadata.get(member)?.as_str()).unwrap_or_default()
 }

@@ -23,11 +23,7 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 impl Lines {
     pub(crate) fn new(body: Body) -> Self {
-        Self {
-            body,
-            buffer: BytesMut::new(),
-            searched: 0,
-        }
+        Self { body, buffer: BytesMut::new(), searched: 0 }
     }
 
     /// The next document; None at the end, with or without a last line that was cut off.
@@ -41,17 +37,11 @@ impl Lines {
                     continue;
                 }
                 return serde_json::from_slice(&line).map(Some).map_err(|error| {
-                    Refusal::new(
-                        RefusalKind::Other,
-                        format!("a line of the watch is no JSON: {error}"),
-                    )
+                    Refusal::new(RefusalKind::Other, format!("a line of the watch is no JSON: {error}"))
                 });
             }
             if self.buffer.len() > LONGEST_LINE {
-                return Err(Refusal::new(
-                    RefusalKind::TooLarge,
-                    "a line of the watch has no end",
-                ));
+                return Err(Refusal::new(RefusalKind::TooLarge, "a line of the watch has no end"));
             }
             let Some(more) = self.read().await? else {
                 return Ok(None);
@@ -74,10 +64,7 @@ impl Lines {
     }
 
     fn take_line(&mut self) -> Option<BytesMut> {
-        let Some(end) = self.buffer[self.searched..]
-            .iter()
-            .position(|byte| *byte == b'\n')
-        else {
+        let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.buffer.len();
             return None;
         };

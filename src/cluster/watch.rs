@@ -67,15 +67,10 @@ impl Watches {
             };
             merged.insert(spec.key.clone(), spec);
         }
-        let mut watches = Self {
-            tasks: JoinSet::new(),
-            stores: BTreeMap::new(),
-        };
+        let mut watches = Self { tasks: JoinSet::new(), stores: BTreeMap::new() };
         for (key, spec) in merged {
             let store = Store::new(spec.prune, spec.indexer);
-            watches
-                .tasks
-                .spawn(Feed::new(cluster.clone(), key.clone(), store.clone(), spec.resync).run());
+            watches.tasks.spawn(Feed::new(cluster.clone(), key.clone(), store.clone(), spec.resync).run());
             watches.stores.insert(key, store);
         }
         watches
@@ -156,10 +151,5 @@ fn both(one: WatchSpec, other: WatchSpec) -> WatchSpec {
         Ok(keys)
     });
     let resync = one.resync.min(other.resync);
-    WatchSpec {
-        key: one.key,
-        prune: one.prune.or(other.prune),
-        indexer,
-        resync,
-    }
+    WatchSpec { key: one.key, prune: one.prune.or(other.prune), indexer, resync }
 }

@@ -20,9 +20,7 @@ pub trait Decode: Sized {
     /// What stands for a key that is not there; the default is a mistake.
     fn absent(key: &str, parent: &Span, decoder: &mut Decoder<'_>) -> Option<Self> {
         let message = format!("the key `{key}` is missing; it takes {}", Self::EXPECTED);
-        decoder
-            .findings
-            .add(decoder.source, parent, "missing-key", message);
+        decoder.findings.add(decoder.source, parent, "missing-key", message);
         None
     }
 }
@@ -50,10 +48,7 @@ impl Decode for Text {
 
     fn decode(tree: &Tree, decoder: &mut Decoder<'_>) -> Option<Self> {
         match tree.as_str() {
-            Some(value) => Some(Self {
-                value: value.to_owned(),
-                span: tree.span.clone(),
-            }),
+            Some(value) => Some(Self { value: value.to_owned(), span: tree.span.clone() }),
             None => {
                 decoder.mismatch(tree, Self::EXPECTED);
                 None
@@ -143,10 +138,7 @@ impl<T: Decode> Decode for Named<T> {
         let read: Vec<Option<(Text, T)>> = entries
             .iter()
             .map(|entry| {
-                let name = Text {
-                    value: entry.key.clone(),
-                    span: entry.key_span.clone(),
-                };
+                let name = Text { value: entry.key.clone(), span: entry.key_span.clone() };
                 T::decode(&entry.value, decoder).map(|value| (name, value))
             })
             .collect();
@@ -170,20 +162,12 @@ impl<'t> Fields<'t> {
             decoder.mismatch(tree, "a table");
             return None;
         };
-        for entry in entries
-            .iter()
-            .filter(|entry| !known.contains(&entry.key.as_str()))
-        {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let message = format!("`{}` is not a key of this table", entry.key);
             let help = suggestion(&entry.key, known);
-            decoder
-                .findings
-                .add_with_help(decoder.source, &entry.key_span, "unknown-key", message, help);
+            decoder.findings.add_with_help(decoder.source, &entry.key_span, "unknown-key", message, help);
         }
-        Some(Self {
-            span: tree.span.clone(),
-            entries,
-        })
+        Some(Self { span: tree.span.clone(), entries })
     }
 
     pub fn take<T: Decode>(&self, key: &str, decoder: &mut Decoder<'_>) -> Option<T> {
@@ -258,8 +242,7 @@ impl Decoder<'_> {
         };
         let message = format!("`{found}` is not a word of this key");
         let help = suggestion(found, words);
-        self.findings
-            .add_with_help(self.source, &tree.span, "unknown-word", message, help);
+        self.findings.add_with_help(self.source, &tree.span, "unknown-word", message, help);
     }
 }
 

@@ -39,11 +39,7 @@ impl Findings {
     ) {
         let line = source.line_at(span.start);
         let position = source.position(span.start);
-        let marked = source
-            .text
-            .get(span.clone())
-            .and_then(|text| text.lines().next())
-            .unwrap_or("");
+        let marked = source.text.get(span.clone()).and_then(|text| text.lines().next()).unwrap_or("");
         let room = line.chars().count().saturating_sub(position.column - 1);
         let item = Diagnostic {
             code,
@@ -99,11 +95,7 @@ impl Display for Diagnostic {
         let number = self.position.line.to_string();
         let gutter = " ".repeat(number.len());
         writeln!(f, "error[{}]: {}", self.code, self.message)?;
-        writeln!(
-            f,
-            "{gutter}--> {}:{}:{}",
-            self.file, self.position.line, self.position.column
-        )?;
+        writeln!(f, "{gutter}--> {}:{}:{}", self.file, self.position.line, self.position.column)?;
         writeln!(f, "{gutter} |")?;
         writeln!(f, "{number} | {}", self.line)?;
         let pad: String = self
@@ -125,12 +117,7 @@ pub fn nearest<'a>(wrong: &str, right: impl IntoIterator<Item = &'a str>) -> Opt
     let limit = (wrong.chars().count() / 3).max(1);
     right
         .into_iter()
-        .map(|name| {
-            (
-                strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()),
-                name,
-            )
-        })
+        .map(|name| (strsim::damerau_levenshtein(&wrong.to_lowercase(), &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= limit)
         .min_by(|a, b| a.0.cmp(&b.0))
         .map(|(_, name)| name)

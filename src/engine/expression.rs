@@ -71,12 +71,7 @@ pub struct EvalError {
 
 impl std::fmt::Display for EvalError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Place {
-            file,
-            line,
-            column,
-            text,
-        } = &*self.place;
+        let Place { file, line, column, text } = &*self.place;
         write!(f, "{} in `{text}` at {file}:{line}:{column}", self.message)
     }
 }
@@ -111,10 +106,7 @@ impl Program {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
                         let message = "undefined inside a text".to_owned();
-                        return Err(EvalError {
-                            message,
-                            place: expression.place.clone(),
-                        });
+                        return Err(EvalError { message, place: expression.place.clone() });
                     }
                     out.push_str(&value.to_string());
                 }
@@ -130,10 +122,7 @@ impl Expression {
         if let Some(detail) = error.detail() {
             message = detail.to_owned();
         }
-        EvalError {
-            message,
-            place: self.place.clone(),
-        }
+        EvalError { message, place: self.place.clone() }
     }
 
     /// The names of the outermost scope that it reads.
@@ -177,11 +166,7 @@ impl<'a> Compiler<'a> {
         env.set_fuel(Some(FUEL));
         env.set_recursion_limit(64);
         filters::install(&mut env);
-        Self {
-            env,
-            count: 0,
-            findings,
-        }
+        Self { env, count: 0, findings }
     }
 
     pub fn finish(self) -> Program {
@@ -196,15 +181,7 @@ impl<'a> Compiler<'a> {
         text: &str,
         names: &Names<'_>,
     ) -> Option<Expression> {
-        self.compile(
-            &Spot {
-                source,
-                scalar: span,
-                text,
-                skip: 0,
-            },
-            names,
-        )
+        self.compile(&Spot { source, scalar: span, text, skip: 0 }, names)
     }
 
     /// Text with expressions: messages, pointers, names.
@@ -221,16 +198,7 @@ impl<'a> Compiler<'a> {
             let (token, at) = match token {
                 Ok(token) => token,
                 Err(error) => {
-                    self.syntax_error(
-                        &Spot {
-                            source,
-                            scalar: span,
-                            text,
-                            skip: 0,
-                        },
-                        &error,
-                        0,
-                    );
+                    self.syntax_error(&Spot { source, scalar: span, text, skip: 0 }, &error, 0);
                     return None;
                 }
             };
@@ -240,23 +208,14 @@ impl<'a> Compiler<'a> {
                 Token::VariableEnd => {
                     let part = text.get(start..at.start_offset as usize)?.trim();
                     let skip = text.get(..start)?.matches(part).count();
-                    let expression = self.compile(
-                        &Spot {
-                            source,
-                            scalar: span,
-                            text: part,
-                            skip,
-                        },
-                        names,
-                    )?;
+                    let expression = self.compile(&Spot { source, scalar: span, text: part, skip }, names)?;
                     parts.push(Part::Value(expression));
                 }
                 Token::BlockStart => {
                     let message = "a text holds `{{ ... }}` only; statements are not read here";
                     let help =
                         "write `{{ a if condition else b }}`, or use $if and $for in a template".to_owned();
-                    self.findings
-                        .add_with_help(source, span, "statement-in-text", message, Some(help));
+                    self.findings.add_with_help(source, span, "statement-in-text", message, Some(help));
                     return None;
                 }
                 _ => {}
@@ -270,19 +229,11 @@ impl<'a> Compiler<'a> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Some(Leaf::Literal(text.to_owned()));
         }
-        let inner = text
-            .trim()
-            .strip_prefix("{{")
-            .and_then(|rest| rest.strip_suffix("}}"));
+        let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
         match inner {
             // The parser refuses `a }}-{{ b`, which tells one expression from a mixture.
             Some(inner) if text.trim() == text && parse_expr(inner.trim()).is_ok() => {
-                let spot = Spot {
-                    source,
-                    scalar: span,
-                    text: inner.trim(),
-                    skip: 0,
-                };
+                let spot = Spot { source, scalar: span, text: inner.trim(), skip: 0 };
                 self.compile(&spot, names).map(Leaf::Lone)
             }
             _ => self.mixture(source, span, text, names).map(Leaf::Mixture),
@@ -319,12 +270,7 @@ impl<'a> Compiler<'a> {
             text: spot.text.to_owned(),
         };
         let (reads, origins) = reads.into_parts();
-        Some(Expression {
-            key,
-            place: Arc::new(place),
-            reads: reads.into(),
-            origins: origins.into(),
-        })
+        Some(Expression { key, place: Arc::new(place), reads: reads.into(), origins: origins.into() })
     }
 
     fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {
@@ -332,24 +278,14 @@ impl<'a> Compiler<'a> {
         for (name, span) in &reads.unknown {
             let known: Vec<&str> = names.all().collect();
             let message = format!("`{name}` is not a variable here");
-            mistakes.push((
-                span.clone(),
-                "unknown-variable",
-                message,
-                suggestion(name, &known),
-            ));
+            mistakes.push((span.clone(), "unknown-variable", message, suggestion(name, &known)));
         }
         for (kind, name, span) in &reads.calls {
             let known: BTreeSet<&str> = filters::names(*kind).collect();
             if !known.contains(name.as_str()) {
                 let message = format!("`{name}` is not a {kind}");
                 let known: Vec<&str> = known.into_iter().collect();
-                mistakes.push((
-                    span.clone(),
-                    kind.unknown_code(),
-                    message,
-                    suggestion(name, &known),
-                ));
+                mistakes.push((span.clone(), kind.unknown_code(), message, suggestion(name, &known)));
             }
         }
         for (path, span, help) in reads.wrong_paths(names) {
@@ -367,11 +303,8 @@ impl<'a> Compiler<'a> {
             }
             _ => place,
         };
-        let message = error
-            .detail()
-            .map_or_else(|| error.kind().to_string(), str::to_owned);
-        self.findings
-            .add(spot.source, &at, "malformed-expression", message);
+        let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+        self.findings.add(spot.source, &at, "malformed-expression", message);
     }
 }
 

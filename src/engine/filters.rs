@@ -50,31 +50,16 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
             env.add_filter(n, binary_unit);
         },
     ),
-    (Callable::Filter, "bool", "true or false by truth", |env, n| {
-        env.add_filter(n, builtin::bool)
+    (Callable::Filter, "bool", "true or false by truth", |env, n| env.add_filter(n, builtin::bool)),
+    (Callable::Filter, "count", "the number of items or characters", |env, n| {
+        env.add_filter(n, builtin::length)
     }),
-    (
-        Callable::Filter,
-        "count",
-        "the number of items or characters",
-        |env, n| env.add_filter(n, builtin::length),
-    ),
-    (
-        Callable::Filter,
-        "default",
-        "another value where this one is undefined",
-        |env, n| {
-            env.add_filter(n, builtin::default);
-        },
-    ),
-    (
-        Callable::Filter,
-        "dictsort",
-        "the pairs of a map, sorted by key by code point",
-        |env, n| {
-            env.add_filter(n, dictsort);
-        },
-    ),
+    (Callable::Filter, "default", "another value where this one is undefined", |env, n| {
+        env.add_filter(n, builtin::default);
+    }),
+    (Callable::Filter, "dictsort", "the pairs of a map, sorted by key by code point", |env, n| {
+        env.add_filter(n, dictsort);
+    }),
     (
         Callable::Filter,
         "dns_label",
@@ -91,73 +76,36 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
             env.add_filter(n, duplicates);
         },
     ),
-    (Callable::Filter, "first", "the first item", |env, n| {
-        env.add_filter(n, builtin::first)
+    (Callable::Filter, "first", "the first item", |env, n| env.add_filter(n, builtin::first)),
+    (Callable::Filter, "indexed", "each item as a map of `index` and `value`", |env, n| {
+        env.add_filter(n, indexed);
     }),
-    (
-        Callable::Filter,
-        "indexed",
-        "each item as a map of `index` and `value`",
-        |env, n| {
-            env.add_filter(n, indexed);
-        },
-    ),
-    (Callable::Filter, "int", "a whole number", |env, n| {
-        env.add_filter(n, builtin::int)
+    (Callable::Filter, "int", "a whole number", |env, n| env.add_filter(n, builtin::int)),
+    (Callable::Filter, "items", "the pairs of a map in its own order", |env, n| {
+        env.add_filter(n, builtin::items)
     }),
-    (
-        Callable::Filter,
-        "items",
-        "the pairs of a map in its own order",
-        |env, n| env.add_filter(n, builtin::items),
-    ),
-    (
-        Callable::Filter,
-        "join",
-        "the items as text, with text between them",
-        |env, n| env.add_filter(n, builtin::join),
-    ),
-    (Callable::Filter, "last", "the last item", |env, n| {
-        env.add_filter(n, builtin::last)
+    (Callable::Filter, "join", "the items as text, with text between them", |env, n| {
+        env.add_filter(n, builtin::join)
     }),
-    (
-        Callable::Filter,
-        "length",
-        "the number of items or characters",
-        |env, n| env.add_filter(n, builtin::length),
-    ),
-    (
-        Callable::Filter,
-        "list",
-        "anything that can be walked, as a list",
-        |env, n| env.add_filter(n, builtin::list),
-    ),
-    (Callable::Filter, "lower", "in small letters", |env, n| {
-        env.add_filter(n, builtin::lower)
+    (Callable::Filter, "last", "the last item", |env, n| env.add_filter(n, builtin::last)),
+    (Callable::Filter, "length", "the number of items or characters", |env, n| {
+        env.add_filter(n, builtin::length)
     }),
-    (
-        Callable::Filter,
-        "map",
-        "one attribute or filter of each item",
-        |env, n| env.add_filter(n, builtin::map),
-    ),
-    (Callable::Filter, "max", "the largest item", |env, n| {
-        env.add_filter(n, builtin::max)
+    (Callable::Filter, "list", "anything that can be walked, as a list", |env, n| {
+        env.add_filter(n, builtin::list)
     }),
-    (
-        Callable::Filter,
-        "merge",
-        "a map with the members of another laid over it",
-        |env, n| env.add_filter(n, merge),
-    ),
-    (Callable::Filter, "min", "the smallest item", |env, n| {
-        env.add_filter(n, builtin::min)
+    (Callable::Filter, "lower", "in small letters", |env, n| env.add_filter(n, builtin::lower)),
+    (Callable::Filter, "map", "one attribute or filter of each item", |env, n| {
+        env.add_filter(n, builtin::map)
     }),
+    (Callable::Filter, "max", "the largest item", |env, n| env.add_filter(n, builtin::max)),
+    (Callable::Filter, "merge", "a map with the members of another laid over it", |env, n| {
+        env.add_filter(n, merge)
+    }),
+    (Callable::Filter, "min", "the smallest item", |env, n| env.add_filter(n, builtin::min)),
     (Callable::Filter, "minus", "a quantity less another", |env, n| {
         env.add_filter(n, |a: Value, b: Value| {
-            Quantity::of(&a)?
-                .minus(&Quantity::of(&b)?)
-                .map(Value::from_object)
+            Quantity::of(&a)?.minus(&Quantity::of(&b)?).map(Value::from_object)
         });
     }),
     (Callable::Filter, "plus", "a quantity and another", |env, n| {
@@ -165,86 +113,31 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
             Quantity::of(&a)?.plus(&Quantity::of(&b)?).map(Value::from_object)
         });
     }),
-    (
-        Callable::Filter,
-        "pointer",
-        "a key escaped for a JSON pointer",
-        |env, n| env.add_filter(n, pointer),
-    ),
-    (
-        Callable::Filter,
-        "quantity",
-        "a Kubernetes quantity; compares exactly, as a number",
-        |env, n| {
-            env.add_filter(n, |value: Value| Quantity::of(&value).map(Value::from_object));
-        },
-    ),
-    (
-        Callable::Filter,
-        "reject",
-        "the items that fail a test",
-        |env, n| env.add_filter(n, builtin::reject),
-    ),
-    (
-        Callable::Filter,
-        "rejectattr",
-        "the items whose attribute fails a test",
-        |env, n| {
-            env.add_filter(n, builtin::rejectattr);
-        },
-    ),
-    (
-        Callable::Filter,
-        "replace",
-        "with each occurrence of a text replaced",
-        |env, n| {
-            env.add_filter(n, builtin::replace);
-        },
-    ),
-    (
-        Callable::Filter,
-        "reverse",
-        "from the end to the beginning",
-        |env, n| env.add_filter(n, builtin::reverse),
-    ),
-    (
-        Callable::Filter,
-        "select",
-        "the items that pass a test",
-        |env, n| env.add_filter(n, builtin::select),
-    ),
-    (
-        Callable::Filter,
-        "selectattr",
-        "the items whose attribute passes a test",
-        |env, n| {
-            env.add_filter(n, builtin::selectattr);
-        },
-    ),
-    (Callable::Filter, "sort", "sorted", |env, n| {
-        env.add_filter(n, builtin::sort)
+    (Callable::Filter, "pointer", "a key escaped for a JSON pointer", |env, n| env.add_filter(n, pointer)),
+    (Callable::Filter, "quantity", "a Kubernetes quantity; compares exactly, as a number", |env, n| {
+        env.add_filter(n, |value: Value| Quantity::of(&value).map(Value::from_object));
     }),
-    (Callable::Filter, "split", "text cut at a separator", |env, n| {
-        env.add_filter(n, builtin::split)
+    (Callable::Filter, "reject", "the items that fail a test", |env, n| env.add_filter(n, builtin::reject)),
+    (Callable::Filter, "rejectattr", "the items whose attribute fails a test", |env, n| {
+        env.add_filter(n, builtin::rejectattr);
     }),
-    (Callable::Filter, "string", "as text", |env, n| {
-        env.add_filter(n, builtin::string)
+    (Callable::Filter, "replace", "with each occurrence of a text replaced", |env, n| {
+        env.add_filter(n, builtin::replace);
     }),
-    (Callable::Filter, "sum", "the sum of the items", |env, n| {
-        env.add_filter(n, builtin::sum)
+    (Callable::Filter, "reverse", "from the end to the beginning", |env, n| {
+        env.add_filter(n, builtin::reverse)
     }),
-    (
-        Callable::Filter,
-        "trim",
-        "without white space at both ends",
-        |env, n| env.add_filter(n, builtin::trim),
-    ),
-    (Callable::Filter, "unique", "each item once", |env, n| {
-        env.add_filter(n, builtin::unique)
+    (Callable::Filter, "select", "the items that pass a test", |env, n| env.add_filter(n, builtin::select)),
+    (Callable::Filter, "selectattr", "the items whose attribute passes a test", |env, n| {
+        env.add_filter(n, builtin::selectattr);
     }),
-    (Callable::Filter, "upper", "in capital letters", |env, n| {
-        env.add_filter(n, builtin::upper)
-    }),
+    (Callable::Filter, "sort", "sorted", |env, n| env.add_filter(n, builtin::sort)),
+    (Callable::Filter, "split", "text cut at a separator", |env, n| env.add_filter(n, builtin::split)),
+    (Callable::Filter, "string", "as text", |env, n| env.add_filter(n, builtin::string)),
+    (Callable::Filter, "sum", "the sum of the items", |env, n| env.add_filter(n, builtin::sum)),
+    (Callable::Filter, "trim", "without white space at both ends", |env, n| env.add_filter(n, builtin::trim)),
+    (Callable::Filter, "unique", "each item once", |env, n| env.add_filter(n, builtin::unique)),
+    (Callable::Filter, "upper", "in capital letters", |env, n| env.add_filter(n, builtin::upper)),
     (
         Callable::Test,
         "controlled_by",
@@ -256,63 +149,26 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     (Callable::Test, "defined", "whether there is a value", |env, n| {
         env.add_test(n, builtin_tests::is_defined)
     }),
-    (
-        Callable::Test,
-        "dns_label",
-        "whether text is an RFC 1123 label",
-        |env, n| {
-            env.add_test(n, |text: String| DNS_LABEL.accepts(&text));
-        },
-    ),
-    (Callable::Test, "eq", "equal", |env, n| {
-        env.add_test(n, builtin_tests::is_eq)
+    (Callable::Test, "dns_label", "whether text is an RFC 1123 label", |env, n| {
+        env.add_test(n, |text: String| DNS_LABEL.accepts(&text));
     }),
-    (Callable::Test, "ge", "at least", |env, n| {
-        env.add_test(n, builtin_tests::is_ge)
+    (Callable::Test, "eq", "equal", |env, n| env.add_test(n, builtin_tests::is_eq)),
+    (Callable::Test, "ge", "at least", |env, n| env.add_test(n, builtin_tests::is_ge)),
+    (Callable::Test, "gt", "more than", |env, n| env.add_test(n, builtin_tests::is_gt)),
+    (Callable::Test, "in", "contained in", |env, n| env.add_test(n, builtin_tests::is_in)),
+    (Callable::Test, "le", "at most", |env, n| env.add_test(n, builtin_tests::is_le)),
+    (Callable::Test, "lt", "less than", |env, n| env.add_test(n, builtin_tests::is_lt)),
+    (Callable::Test, "mapping", "whether it is a map", |env, n| env.add_test(n, builtin_tests::is_mapping)),
+    (Callable::Test, "ne", "not equal", |env, n| env.add_test(n, builtin_tests::is_ne)),
+    (Callable::Test, "none", "whether it is null", |env, n| env.add_test(n, builtin_tests::is_none)),
+    (Callable::Test, "number", "whether it is a number", |env, n| env.add_test(n, builtin_tests::is_number)),
+    (Callable::Test, "quantity", "whether it is a Kubernetes quantity", |env, n| {
+        env.add_test(n, |value: Value| Quantity::is_valid(&value));
     }),
-    (Callable::Test, "gt", "more than", |env, n| {
-        env.add_test(n, builtin_tests::is_gt)
+    (Callable::Test, "string", "whether it is text", |env, n| env.add_test(n, builtin_tests::is_string)),
+    (Callable::Test, "undefined", "whether there is no value", |env, n| {
+        env.add_test(n, builtin_tests::is_undefined);
     }),
-    (Callable::Test, "in", "contained in", |env, n| {
-        env.add_test(n, builtin_tests::is_in)
-    }),
-    (Callable::Test, "le", "at most", |env, n| {
-        env.add_test(n, builtin_tests::is_le)
-    }),
-    (Callable::Test, "lt", "less than", |env, n| {
-        env.add_test(n, builtin_tests::is_lt)
-    }),
-    (Callable::Test, "mapping", "whether it is a map", |env, n| {
-        env.add_test(n, builtin_tests::is_mapping)
-    }),
-    (Callable::Test, "ne", "not equal", |env, n| {
-        env.add_test(n, builtin_tests::is_ne)
-    }),
-    (Callable::Test, "none", "whether it is null", |env, n| {
-        env.add_test(n, builtin_tests::is_none)
-    }),
-    (Callable::Test, "number", "whether it is a number", |env, n| {
-        env.add_test(n, builtin_tests::is_number)
-    }),
-    (
-        Callable::Test,
-        "quantity",
-        "whether it is a Kubernetes quantity",
-        |env, n| {
-            env.add_test(n, |value: Value| Quantity::is_valid(&value));
-        },
-    ),
-    (Callable::Test, "string", "whether it is text", |env, n| {
-        env.add_test(n, builtin_tests::is_string)
-    }),
-    (
-        Callable::Test,
-        "undefined",
-        "whether there is no value",
-        |env, n| {
-            env.add_test(n, builtin_tests::is_undefined);
-        },
-    ),
 ];
 
 pub fn install(env: &mut Environment<'static>) {
@@ -329,15 +185,9 @@ fn binary_unit(text: String) -> Result<String, Error> {
     let units = [("MB", "Mi"), ("GB", "Gi"), ("TB", "Ti")];
     units
         .iter()
-        .find_map(|(decimal, binary)| {
-            text.strip_suffix(decimal)
-                .map(|number| format!("{number}{binary}"))
-        })
+        .find_map(|(decimal, binary)| text.strip_suffix(decimal).map(|number| format!("{number}{binary}")))
         .ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidOperation,
-                format!("`{text}` does not end in MB, GB or TB"),
-            )
+            Error::new(ErrorKind::InvalidOperation, format!("`{text}` does not end in MB, GB or TB"))
         })
 }
 
@@ -365,10 +215,7 @@ fn merge(base: Value, over: Value) -> Result<Value, Error> {
 fn dictsort(map: Value) -> Result<Vec<Value>, Error> {
     let mut pairs: Vec<(String, Value)> = Vec::new();
     for key in map.try_iter()? {
-        pairs.push((
-            key.to_string(),
-            Value::from(vec![key.clone(), map.get_item(&key)?]),
-        ));
+        pairs.push((key.to_string(), Value::from(vec![key.clone(), map.get_item(&key)?])));
     }
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(pairs.into_iter().map(|(_, pair)| pair).collect())
@@ -422,11 +269,7 @@ fn controlled_by(object: Value, owners: Value) -> Result<bool, Error> {
         }
     }
     let Some(uid) = controller else { return Ok(true) };
-    let owners = if owners.kind() == ValueKind::Map {
-        Value::from(vec![owners])
-    } else {
-        owners
-    };
+    let owners = if owners.kind() == ValueKind::Map { Value::from(vec![owners]) } else { owners };
     for owner in owners.try_iter()? {
         if owner.get_attr("metadata")?.get_attr("uid")? == uid {
             return Ok(true);

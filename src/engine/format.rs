@@ -138,6 +138,9 @@ document! {
         initial: Text,
         /// The word for an instance that is no more.
         gone: Text,
+        /// The word for an instance of which objects are left after its deletion; the previous status
+        /// stands where there is none.
+        deleting: Option<Text>,
         /// Changes into and out of which statuses wait out a window first.
         settle: Option<Settle>,
         rule: Vec<Rule>,

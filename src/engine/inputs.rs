@@ -51,15 +51,8 @@ pub struct Previous {
 
 impl Service {
     pub fn labels(&self, id: &str) -> Map<String, Json> {
-        let pairs = [
-            (MANAGED_BY, "dcm"),
-            (INSTANCE_ID, id),
-            (SERVICE_TYPE, self.service_type.as_str()),
-        ];
-        pairs
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value.into()))
-            .collect()
+        let pairs = [(MANAGED_BY, "dcm"), (INSTANCE_ID, id), (SERVICE_TYPE, self.service_type.as_str())];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
     }
 
     /// The scope of every rule of this mapping for one instance.
@@ -74,10 +67,7 @@ impl Service {
         });
         let mut values = vec![
             ("spec".to_owned(), from_json(&inputs.spec)),
-            (
-                "settings".to_owned(),
-                from_json(&Json::Object(inputs.settings.clone())),
-            ),
+            ("settings".to_owned(), from_json(&Json::Object(inputs.settings.clone()))),
             ("dcm".to_owned(), from_json(&dcm)),
         ];
         if let Some(patch) = &inputs.patch {
@@ -118,11 +108,8 @@ fn representative(
         {
             continue;
         }
-        let keys: Result<Vec<Value>, EvalError> = watch
-            .order
-            .iter()
-            .map(|order| scope.program().eval(order, &inner))
-            .collect();
+        let keys: Result<Vec<Value>, EvalError> =
+            watch.order.iter().map(|order| scope.program().eval(order, &inner)).collect();
         candidates.push((keys?, name_of(object).to_owned(), item));
     }
     // True before false and larger before smaller; names break ties, so that the choice repeats itself.
@@ -138,17 +125,11 @@ fn representative(
 }
 
 pub fn name_of(object: &Json) -> &str {
-    object
-        .pointer("/metadata/name")
-        .and_then(Json::as_str)
-        .unwrap_or_default()
+    object.pointer("/metadata/name").and_then(Json::as_str).unwrap_or_default()
 }
 
 pub fn uid_of(object: &Json) -> &str {
-    object
-        .pointer("/metadata/uid")
-        .and_then(Json::as_str)
-        .unwrap_or_default()
+    object.pointer("/metadata/uid").and_then(Json::as_str).unwrap_or_default()
 }
 
 /// The id of the instance that an object's label names.

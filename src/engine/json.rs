@@ -21,23 +21,12 @@ const MAX_POINTER: usize = 4096;
 /// keys and rounds numbers silently, so the structure is read here and only its leaves by serde_json.
 pub fn read_body(bytes: &[u8]) -> Result<Value, Problem> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Err(refuse(
-            "the body begins with a byte order mark; send plain UTF-8 without one",
-        ));
+        return Err(refuse("the body begins with a byte order mark; send plain UTF-8 without one"));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        refuse(format!(
-            "the body is not UTF-8 from byte {} on; send JSON in UTF-8",
-            error.valid_up_to()
-        ))
+        refuse(format!("the body is not UTF-8 from byte {} on; send JSON in UTF-8", error.valid_up_to()))
     })?;
-    let mut reader = Reader {
-        text,
-        at: 0,
-        pointer: String::new(),
-        depth: 0,
-        faults: Vec::new(),
-    };
+    let mut reader = Reader { text, at: 0, pointer: String::new(), depth: 0, faults: Vec::new() };
     reader.skip_blanks();
     if reader.peek().is_none() {
         return Err(refuse("the body is empty; send one JSON document"));
@@ -85,6 +74,26 @@ fn step<'a>(parent: &'a Value, token: &str) -> Option<(usize, &'a Value)> {
     }
 }
 
+/// The text of a document with the members of every object sorted: equal documents have equal texts.
+pub fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
+            sorted.sort_by_key(|(key, _)| *key);
+            let members: Vec<String> = sorted
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)))
+                .collect();
+            format!("{{{}}}", members.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(canonical).collect();
+            format!("[{}]", items.join(","))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
 /// The pointer of a member or item of what `parent` points at.
 pub fn child(parent: &str, token: &str) -> String {
     format!("{parent}/{}", escape(token))
@@ -99,10 +108,7 @@ fn unescape(token: &str) -> String {
 }
 
 fn refuse(detail: impl Into<String>) -> Problem {
-    Problem::invalid(vec![Fault {
-        pointer: None,
-        detail: detail.into(),
-    }])
+    Problem::invalid(vec![Fault { pointer: None, detail: detail.into() }])
 }
 
 /// A recursive descent over the text; `pointer` names the place that is being read.
@@ -148,10 +154,7 @@ impl Reader<'_> {
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Stop>) -> Result<Value, Stop> {
         if self.depth == MAX_DEPTH {
             let detail = format!("the body nests deeper than {MAX_DEPTH} levels; send a flatter document");
-            return Err(Stop::Refused(Problem::invalid(vec![Fault::at(
-                self.pointer.clone(),
-                detail,
-            )])));
+            return Err(Stop::Refused(Problem::invalid(vec![Fault::at(self.pointer.clone(), detail)])));
         }
         self.depth += 1;
         self.at += 1;
@@ -235,10 +238,7 @@ impl Reader<'_> {
     fn number(&mut self) -> Result<Value, Stop> {
         let text = self.text;
         let rest = &text[self.at..];
-        let length = rest
-            .bytes()
-            .take_while(|byte| b"+-.eE0123456789".contains(byte))
-            .count();
+        let length = rest.bytes().take_while(|byte| b"+-.eE0123456789".contains(byte)).count();
         let token = &rest[..length];
         if !is_number(token) {
             return Err(self.expected("a number as JSON writes it"));
@@ -348,11 +348,7 @@ fn decimal(text: &str) -> Option<(bool, String, i64)> {
     if significant.is_empty() {
         return Some((false, significant, 0));
     }
-    Some((
-        text.starts_with('-'),
-        significant,
-        exponent.parse::<i64>().ok()?.checked_add(shift)?,
-    ))
+    Some((text.starts_with('-'), significant, exponent.parse::<i64>().ok()?.checked_add(shift)?))
 }
 
 #[cfg(test)]

@@ -29,29 +29,15 @@ const MAPPING_FILES: [&str; 3] = ["mapping.toml", "mapping.yaml", "mapping.yml"]
 
 impl<'a> Loader<'a> {
     pub fn new(files: &'a Files, folder: &'a str, findings: &'a mut Findings) -> Self {
-        Self {
-            files,
-            folder,
-            findings,
-            used: Vec::new(),
-        }
+        Self { files, folder, findings, used: Vec::new() }
     }
 
     pub fn load(mut self) -> Option<Service> {
         let source = self.mapping_file()?;
         let tree = read(&source, self.findings)?;
-        let mapping = Mapping::decode(
-            &tree,
-            &mut Decoder {
-                source: &source,
-                findings: self.findings,
-            },
-        )?;
+        let mapping = Mapping::decode(&tree, &mut Decoder { source: &source, findings: self.findings })?;
         let schema = self.schema(&source, &mapping.schema);
-        let update_schema = mapping
-            .update
-            .as_ref()
-            .map(|update| self.schema(&source, &update.schema));
+        let update_schema = mapping.update.as_ref().map(|update| self.schema(&source, &update.schema));
         let templates = self.template_sources(&source, &mapping);
         let revision = self.revision();
         let (schema, update_schema) = (schema?, flip(update_schema)?);
@@ -79,9 +65,7 @@ impl<'a> Loader<'a> {
     }
 
     fn mapping_file(&mut self) -> Option<Source> {
-        let path = MAPPING_FILES
-            .iter()
-            .map(|name| format!("mappings/{}/{name}", self.folder));
+        let path = MAPPING_FILES.iter().map(|name| format!("mappings/{}/{name}", self.folder));
         for path in path {
             if let Some((path, text)) = self.files.get_key_value(&path) {
                 self.used.push(path);
@@ -107,15 +91,11 @@ impl<'a> Loader<'a> {
             None => {
                 let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let prefix = format!("{folder}/");
-                let there: Vec<&str> = self
-                    .files
-                    .keys()
-                    .filter_map(|key| key.strip_prefix(prefix.as_str()))
-                    .collect();
+                let there: Vec<&str> =
+                    self.files.keys().filter_map(|key| key.strip_prefix(prefix.as_str())).collect();
                 let message = format!("there is no file {path}");
                 let help = suggestion(&named.value, &there);
-                self.findings
-                    .add_with_help(source, &named.span, "missing-file", message, help);
+                self.findings.add_with_help(source, &named.span, "missing-file", message, help);
                 None
             }
         }
@@ -128,11 +108,7 @@ impl<'a> Loader<'a> {
 
     fn template_sources(&mut self, source: &Source, mapping: &Mapping) -> Vec<Source> {
         let objects = mapping.object.iter().map(|object| &object.template);
-        let patches = mapping
-            .update
-            .iter()
-            .flat_map(|update| &update.r#do)
-            .map(|patch| &patch.template);
+        let patches = mapping.update.iter().flat_map(|update| &update.r#do).map(|patch| &patch.template);
         let view = mapping.view.iter().map(|view| &view.template);
         let named: Vec<&Text> = objects.chain(patches).chain(view).collect();
         let folder = self.folder;
@@ -146,10 +122,8 @@ impl<'a> Loader<'a> {
         let mut used = self.used.clone();
         used.sort_unstable();
         used.dedup();
-        let parts: Vec<&str> = used
-            .iter()
-            .flat_map(|path| [*path, self.files.get(*path).map_or("", String::as_str)])
-            .collect();
+        let parts: Vec<&str> =
+            used.iter().flat_map(|path| [*path, self.files.get(*path).map_or("", String::as_str)]).collect();
         fingerprint(&parts)[..12].to_owned()
     }
 }
@@ -215,48 +189,32 @@ impl Rules<'_, '_> {
         let lets = self.lets();
         let objects = self.objects();
         let watches = self.watches();
+        self.unwatched_roots(&objects, &watches);
         let lookups = self.lookups();
         let checks = self.checks();
         let status = self.status();
         let view = self.view();
         let (set, patches) = self.update();
-        Some(Parts {
-            lets,
-            checks,
-            objects,
-            watches,
-            lookups,
-            status: status?,
-            view,
-            set,
-            patches,
-        })
+        Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, set, patches })
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
         let names = self.names.clone();
-        let compiled = self
-            .compiler
-            .expression(self.source, &text.span, &text.value, &names);
+        let compiled = self.compiler.expression(self.source, &text.span, &text.value, &names);
         self.broken |= compiled.is_none();
         compiled
     }
 
     fn mixture(&mut self, text: &Text) -> Option<Mixture> {
         let names = self.names.clone();
-        let compiled = self
-            .compiler
-            .mixture(self.source, &text.span, &text.value, &names);
+        let compiled = self.compiler.mixture(self.source, &text.span, &text.value, &names);
         self.broken |= compiled.is_none();
         compiled
     }
 
     fn template(&mut self, named: &Text) -> Option<(Template, &Source)> {
         let ending = format!("/{}", named.value);
-        let source = self
-            .templates
-            .iter()
-            .find(|source| source.name.ends_with(&ending));
+        let source = self.templates.iter().find(|source| source.name.ends_with(&ending));
         let compiled = source.and_then(|source| {
             let template = Template::load(source, &mut self.compiler, &self.names)?;
             Some((template, source))
@@ -271,9 +229,7 @@ impl Rules<'_, '_> {
         for (name, text) in &self.mapping.r#let.0 {
             if self.names.has(&name.value) {
                 let message = format!("`{}` is the name of another variable", name.value);
-                self.compiler
-                    .findings
-                    .add(self.source, &name.span, "name-taken", message);
+                self.compiler.findings.add(self.source, &name.span, "name-taken", message);
             }
             if let Some(expression) = self.expression(text) {
                 self.names.alias(&name.value, &Reads::again(&expression));
@@ -287,12 +243,7 @@ impl Rules<'_, '_> {
 
     fn objects(&mut self) -> Vec<ObjectRule> {
         let marked = self.mapping.object.iter().any(|object| object.root);
-        let known: Vec<&str> = self
-            .mapping
-            .object
-            .iter()
-            .map(|object| object.name.value.as_str())
-            .collect();
+        let known: Vec<&str> = self.mapping.object.iter().map(|object| object.name.value.as_str()).collect();
         let mut objects = Vec::new();
         for (index, object) in self.mapping.object.iter().enumerate() {
             let when = object.when.as_ref().map(|when| self.expression(when));
@@ -321,10 +272,7 @@ impl Rules<'_, '_> {
             };
             objects.push(ObjectRule {
                 name: object.name.value.clone(),
-                kind: KindRef {
-                    api_version: api_version.to_owned(),
-                    kind: kind.to_owned(),
-                },
+                kind: KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() },
                 when,
                 root: object.root || (!marked && index == 0),
                 owned_by: object.owned_by.as_ref().map(|owner| owner.value.clone()),
@@ -363,14 +311,34 @@ impl Rules<'_, '_> {
         watches
     }
 
+    /// Whether a root is still there must be known without asking the cluster.
+    fn unwatched_roots(&mut self, objects: &[ObjectRule], watches: &[WatchRule]) {
+        for rule in objects.iter().filter(|rule| rule.root) {
+            let named = self.mapping.object.iter().find(|object| object.name.value == rule.name);
+            let watched =
+                watches.iter().any(|watch| watch.kind == rule.kind && watch.matching == Match::Label);
+            if let (Some(named), false) = (named, watched) {
+                let KindRef { api_version, kind } = &rule.kind;
+                let message = format!("the root `{}` is of a kind that no [[watch]] observes", rule.name);
+                let help =
+                    format!("add [[watch]] with api_version = \"{api_version}\" and kind = \"{kind}\"");
+                self.compiler.findings.add_with_help(
+                    self.source,
+                    &named.name.span,
+                    "unwatched-root",
+                    message,
+                    Some(help),
+                );
+            }
+        }
+    }
+
     fn lookups(&mut self) -> Vec<LookupRule> {
         let mut lookups = Vec::new();
         for lookup in &self.mapping.lookup {
             if lookup.get.is_some() == lookup.list {
                 let message = "a look-up has either `get`, the name of one object, or `list = true`";
-                self.compiler
-                    .findings
-                    .add(self.source, &lookup.span, "get-or-list", message);
+                self.compiler.findings.add(self.source, &lookup.span, "get-or-list", message);
             }
             let get = lookup.get.as_ref().map(|get| self.mixture(get));
             let Some(get) = flip(get) else { continue };
@@ -390,11 +358,7 @@ impl Rules<'_, '_> {
 
     fn checks(&mut self) -> Vec<CheckRule> {
         let mapping = self.mapping;
-        mapping
-            .check
-            .iter()
-            .filter_map(|check| self.check(check))
-            .collect()
+        mapping.check.iter().filter_map(|check| self.check(check)).collect()
     }
 
     fn check(&mut self, check: &format::Check) -> Option<CheckRule> {
@@ -414,9 +378,7 @@ impl Rules<'_, '_> {
             (None, Some(unless)) => self.expression(unless).map(|condition| (condition, false)),
             _ => {
                 let message = "a check has either `when` or `unless`";
-                self.compiler
-                    .findings
-                    .add(self.source, &check.span, "when-or-unless", message);
+                self.compiler.findings.add(self.source, &check.span, "when-or-unless", message);
                 None
             }
         };
@@ -427,15 +389,10 @@ impl Rules<'_, '_> {
         let status = u16::try_from(check.status.unwrap_or(400)).unwrap_or(0);
         if ![400, 404, 409, 422].contains(&status) {
             let message = "the status of a refusal is 400, 404, 409 or 422";
-            self.compiler
-                .findings
-                .add(self.source, &check.span, "unknown-refusal", message);
+            self.compiler.findings.add(self.source, &check.span, "unknown-refusal", message);
         }
-        let lookups = self.needed_lookups(
-            condition
-                .roots()
-                .chain(each.iter().flat_map(|each| each.list.roots())),
-        );
+        let lookups =
+            self.needed_lookups(condition.roots().chain(each.iter().flat_map(|each| each.list.roots())));
         Some(CheckRule {
             on: moments(&check.on),
             stage: check.stage.unwrap_or(1),
@@ -451,12 +408,7 @@ impl Rules<'_, '_> {
 
     fn needed_lookups<'n>(&self, roots: impl Iterator<Item = &'n str>) -> Vec<usize> {
         let mut needed: Vec<usize> = roots
-            .filter_map(|root| {
-                self.mapping
-                    .lookup
-                    .iter()
-                    .position(|lookup| lookup.name.value == root)
-            })
+            .filter_map(|root| self.mapping.lookup.iter().position(|lookup| lookup.name.value == root))
             .collect();
         needed.sort_unstable();
         needed.dedup();
@@ -465,53 +417,19 @@ impl Rules<'_, '_> {
 
     fn status(&mut self) -> Option<StatusTable> {
         let status = &self.mapping.status;
-        let values: Vec<&str> = status.values.iter().map(|value| value.value.as_str()).collect();
-        let known = |text: &Text, compiler: &mut Compiler<'_>, source: &Source| {
-            if !values.contains(&text.value.as_str()) {
-                let message = format!("`{}` is not among the values of this table", text.value);
-                let help = suggestion(&text.value, &values);
-                compiler
-                    .findings
-                    .add_with_help(source, &text.span, "unknown-status", message, help);
-            }
-            text.value.clone()
-        };
-        let initial = known(&status.initial, &mut self.compiler, self.source);
-        let gone = known(&status.gone, &mut self.compiler, self.source);
-        let words = |texts: &[Text], compiler: &mut Compiler<'_>| -> Vec<String> {
-            texts
-                .iter()
-                .map(|text| known(text, compiler, self.source))
-                .collect()
-        };
+        let initial = self.status_word(&status.initial);
+        let gone = self.status_word(&status.gone);
+        let deleting = status.deleting.as_ref().map(|word| self.status_word(word));
         let settle = status.settle.as_ref();
-        let settle_into = settle
-            .map(|s| words(&s.into, &mut self.compiler))
-            .unwrap_or_default();
-        let settle_from = settle
-            .map(|s| words(&s.from, &mut self.compiler))
-            .unwrap_or_default();
-        let said: Vec<Option<String>> = status
-            .rule
-            .iter()
-            .map(|rule| {
-                rule.status
-                    .as_ref()
-                    .map(|text| known(text, &mut self.compiler, self.source))
-            })
-            .collect();
-        let rules: Vec<Option<StatusRule>> = status
-            .rule
-            .iter()
-            .zip(said)
-            .map(|(rule, said)| self.rule(rule, said))
-            .collect();
+        let words =
+            |loader: &mut Self, texts: &[Text]| texts.iter().map(|text| loader.status_word(text)).collect();
+        let settle_into = settle.map(|settle| words(self, &settle.into)).unwrap_or_default();
+        let settle_from = settle.map(|settle| words(self, &settle.from)).unwrap_or_default();
+        let rules: Vec<Option<StatusRule>> = status.rule.iter().map(|rule| self.rule(rule)).collect();
         if status.rule.last().is_none_or(|rule| rule.when.is_some()) {
             let span = status.rule.last().map_or(&status.span, |rule| &rule.span);
             let message = "the last row of a status table has no `when`: one row must always match";
-            self.compiler
-                .findings
-                .add(self.source, span, "no-last-row", message);
+            self.compiler.findings.add(self.source, span, "no-last-row", message);
         }
         let notes: Vec<Option<(Expression, Mixture)>> = status
             .note
@@ -521,6 +439,7 @@ impl Rules<'_, '_> {
         Some(StatusTable {
             initial,
             gone,
+            deleting,
             settle_into,
             settle_from,
             rules: rules.into_iter().collect::<Option<_>>()?,
@@ -528,15 +447,25 @@ impl Rules<'_, '_> {
         })
     }
 
-    fn rule(&mut self, rule: &format::Rule, said: Option<String>) -> Option<StatusRule> {
+    /// A status must be one of the table's values.
+    fn status_word(&mut self, text: &Text) -> String {
+        let values: Vec<&str> = self.mapping.status.values.iter().map(|value| value.value.as_str()).collect();
+        if !values.contains(&text.value.as_str()) {
+            let message = format!("`{}` is not among the values of this table", text.value);
+            let help = suggestion(&text.value, &values);
+            self.compiler.findings.add_with_help(self.source, &text.span, "unknown-status", message, help);
+        }
+        text.value.clone()
+    }
+
+    fn rule(&mut self, rule: &format::Rule) -> Option<StatusRule> {
+        let said = rule.status.as_ref().map(|word| self.status_word(word));
         let says = match (said, rule.keep) {
             (Some(status), false) => Says::Status(status),
             (None, true) => Says::Keep,
             _ => {
                 let message = "a row says either a `status` or `keep = true`";
-                self.compiler
-                    .findings
-                    .add(self.source, &rule.span, "status-or-keep", message);
+                self.compiler.findings.add(self.source, &rule.span, "status-or-keep", message);
                 self.broken = true;
                 return None;
             }
@@ -544,16 +473,8 @@ impl Rules<'_, '_> {
         let when = rule.when.as_ref().map(|when| self.expression(when));
         let message = rule.message.as_ref().map(|message| self.mixture(message));
         let (when, message) = (flip(when)?, flip(message)?);
-        self.refuse_lookups(
-            when.iter().chain(message.iter().flat_map(Mixture::expressions)),
-            &rule.name,
-        );
-        Some(StatusRule {
-            name: rule.name.value.clone(),
-            when,
-            says,
-            message,
-        })
+        self.refuse_lookups(when.iter().chain(message.iter().flat_map(Mixture::expressions)), &rule.name);
+        Some(StatusRule { name: rule.name.value.clone(), when, says, message })
     }
 
     /// Rules run at each change of each object, so they read what is watched and never ask the cluster.
@@ -562,9 +483,7 @@ impl Rules<'_, '_> {
         for index in self.needed_lookups(roots.into_iter()) {
             let name = &self.mapping.lookup[index].name.value;
             let message = format!("a status rule reads the look-up `{name}`; watch the kind instead");
-            self.compiler
-                .findings
-                .add(self.source, &at.span, "lookup-in-rule", message);
+            self.compiler.findings.add(self.source, &at.span, "lookup-in-rule", message);
         }
     }
 
@@ -572,11 +491,7 @@ impl Rules<'_, '_> {
         let view = self.mapping.view.as_ref()?;
         let (template, _) = self.template(&view.template)?;
         let written = template.written_paths();
-        Some(ViewRule {
-            written,
-            omit: view.omit.iter().map(|path| path.value.clone()).collect(),
-            template,
-        })
+        Some(ViewRule { written, omit: view.omit.iter().map(|path| path.value.clone()).collect(), template })
     }
 
     fn update(&mut self) -> (Vec<(String, Expression)>, Vec<(usize, Template)>) {
@@ -585,25 +500,14 @@ impl Rules<'_, '_> {
         };
         let mut set = Vec::new();
         for (pointer, text) in &update.set.0 {
-            set.extend(
-                self.expression(text)
-                    .map(|expression| (pointer.value.clone(), expression)),
-            );
+            set.extend(self.expression(text).map(|expression| (pointer.value.clone(), expression)));
         }
         let mut patches = Vec::new();
         for patch in &update.r#do {
-            let index = self
-                .mapping
-                .object
-                .iter()
-                .position(|object| object.name.value == patch.object.value);
+            let index = self.mapping.object.iter().position(|object| object.name.value == patch.object.value);
             let Some(index) = index else {
-                let known: Vec<&str> = self
-                    .mapping
-                    .object
-                    .iter()
-                    .map(|object| object.name.value.as_str())
-                    .collect();
+                let known: Vec<&str> =
+                    self.mapping.object.iter().map(|object| object.name.value.as_str()).collect();
                 let message = format!("`{}` is not an object of this mapping", patch.object.value);
                 let help = suggestion(&patch.object.value, &known);
                 self.compiler.findings.add_with_help(
@@ -624,11 +528,7 @@ impl Rules<'_, '_> {
 }
 
 fn moments(on: &[Moment]) -> Vec<Moment> {
-    if on.is_empty() {
-        vec![Moment::Create]
-    } else {
-        on.to_vec()
-    }
+    if on.is_empty() { vec![Moment::Create] } else { on.to_vec() }
 }
 
 impl Parts {
@@ -640,25 +540,16 @@ impl Parts {
         program: Arc<crate::expression::Program>,
         revision: String,
     ) -> Service {
-        let prefix = mapping
-            .problem
-            .as_ref()
-            .and_then(|form| form.type_prefix.as_ref());
+        let prefix = mapping.problem.as_ref().and_then(|form| form.type_prefix.as_ref());
         let lets: Lets = self.lets.into();
         Service {
             service_type: mapping.service_type.value.clone(),
             collection: mapping.collection.value.clone(),
-            list_key: mapping
-                .list_key
-                .as_ref()
-                .unwrap_or(&mapping.collection)
-                .value
-                .clone(),
+            list_key: mapping.list_key.as_ref().unwrap_or(&mapping.collection).value.clone(),
             schema_version: mapping.schema_version.value.clone(),
             operations: mapping.operations.clone(),
-            problem_style: prefix.map_or(ProblemStyle::BareCode, |text| {
-                ProblemStyle::Prefixed(text.value.clone())
-            }),
+            problem_style: prefix
+                .map_or(ProblemStyle::BareCode, |text| ProblemStyle::Prefixed(text.value.clone())),
             revision,
             settings: mapping.settings.0.iter().map(setting).collect(),
             schema,
@@ -668,11 +559,7 @@ impl Parts {
             lookups: self.lookups,
             status: self.status,
             view: self.view,
-            update: update_schema.map(|schema| UpdateRule {
-                schema,
-                set: self.set,
-                patches: self.patches,
-            }),
+            update: update_schema.map(|schema| UpdateRule { schema, set: self.set, patches: self.patches }),
             program,
             lets,
         }
@@ -728,13 +615,7 @@ fn every_expression(service: &Service) -> Vec<&Expression> {
         all.extend(&watch.filter);
         all.extend(&watch.order);
     }
-    all.extend(
-        service
-            .lookups
-            .iter()
-            .flat_map(|lookup| &lookup.get)
-            .flat_map(Mixture::expressions),
-    );
+    all.extend(service.lookups.iter().flat_map(|lookup| &lookup.get).flat_map(Mixture::expressions));
     for rule in &service.status.rules {
         all.extend(&rule.when);
         all.extend(rule.message.iter().flat_map(Mixture::expressions));
@@ -746,12 +627,7 @@ fn every_expression(service: &Service) -> Vec<&Expression> {
     all.extend(service.view.iter().flat_map(|view| view.template.expressions()));
     if let Some(update) = &service.update {
         all.extend(update.set.iter().map(|(_, expression)| expression));
-        all.extend(
-            update
-                .patches
-                .iter()
-                .flat_map(|(_, template)| template.expressions()),
-        );
+        all.extend(update.patches.iter().flat_map(|(_, template)| template.expressions()));
     }
     all
 }

@@ -40,12 +40,7 @@ impl Service {
                 continue;
             }
             let mut body = rule.template.render(&scope)?;
-            let seed = NameSeed {
-                instance: &identity.id,
-                life: identity.life,
-                object: &rule.name,
-                attempt,
-            };
+            let seed = NameSeed { instance: &identity.id, life: identity.life, object: &rule.name, attempt };
             let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
             manifests.push(Manifest {
                 object: rule.name.clone(),
@@ -95,11 +90,7 @@ impl Service {
             return Ok(Vec::new());
         };
         let scope = self.scope(identity, inputs)?;
-        update
-            .patches
-            .iter()
-            .map(|(index, template)| Ok((*index, template.render(&scope)?)))
-            .collect()
+        update.patches.iter().map(|(index, template)| Ok((*index, template.render(&scope)?))).collect()
     }
 
     /// The spec after an update: the same document with the values that the mapping sets.
@@ -111,10 +102,8 @@ impl Service {
         let mut spec = inputs.spec.clone();
         for (pointer, expression) in &update.set {
             let value = self.program.eval(expression, &scope)?;
-            let value = crate::value::to_json(&value).map_err(|message| EvalError {
-                message,
-                place: expression.place.clone(),
-            })?;
+            let value = crate::value::to_json(&value)
+                .map_err(|message| EvalError { message, place: expression.place.clone() })?;
             if let (Some(place), Some(value)) = (spec.pointer_mut(pointer), value) {
                 *place = value;
             }
@@ -134,9 +123,7 @@ fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
 }
 
 fn inner<'v>(map: &'v mut Map<String, Json>, key: &str) -> &'v mut Map<String, Json> {
-    let slot = map
-        .entry(key.to_owned())
-        .or_insert_with(|| Json::Object(Map::new()));
+    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::new()));
     if !slot.is_object() {
         *slot = Json::Object(Map::new());
     }

@@ -103,12 +103,7 @@ mod tests {
     use super::*;
 
     fn seed(instance: &str) -> NameSeed<'_> {
-        NameSeed {
-            instance,
-            life: 1,
-            object: "deployment",
-            attempt: 0,
-        }
+        NameSeed { instance, life: 1, object: "deployment", attempt: 0 }
     }
 
     #[test]

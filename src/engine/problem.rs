@@ -66,13 +66,7 @@ pub enum ProblemStyle {
 impl Problem {
     /// A problem of `kind` without faults.
     pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            detail: detail.into(),
-            faults: Vec::new(),
-            retry_after: None,
-            allow: Vec::new(),
-        }
+        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after: None, allow: Vec::new() }
     }
 
     /// All faults of a body at once, so that a caller mends them in one round.
@@ -80,16 +74,9 @@ impl Problem {
         let detail = match faults.as_slice() {
             [] => "the request is not valid".to_owned(),
             [only] => only.detail.clone(),
-            [first, ..] => format!(
-                "{} faults, listed in errors; the first: {}",
-                faults.len(),
-                first.detail
-            ),
+            [first, ..] => format!("{} faults, listed in errors; the first: {}", faults.len(), first.detail),
         };
-        Self {
-            faults,
-            ..Self::new(ProblemKind::InvalidArgument, detail)
-        }
+        Self { faults, ..Self::new(ProblemKind::InvalidArgument, detail) }
     }
 
     /// A fault outside the body: of the query, the path or a header.
@@ -115,17 +102,11 @@ impl Problem {
     }
 
     pub fn unavailable(detail: impl Into<String>, retry_after: u64) -> Self {
-        Self {
-            retry_after: Some(retry_after),
-            ..Self::new(ProblemKind::Unavailable, detail)
-        }
+        Self { retry_after: Some(retry_after), ..Self::new(ProblemKind::Unavailable, detail) }
     }
 
     pub fn method_not_allowed(detail: impl Into<String>, allow: Vec<&'static str>) -> Self {
-        Self {
-            allow,
-            ..Self::new(ProblemKind::MethodNotAllowed, detail)
-        }
+        Self { allow, ..Self::new(ProblemKind::MethodNotAllowed, detail) }
     }
 
     pub fn payload_too_large(detail: impl Into<String>) -> Self {
@@ -180,10 +161,7 @@ impl std::error::Error for Problem {}
 impl Fault {
     /// A fault at `pointer`, a JSON pointer from the root of the body.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            pointer: Some(pointer.into()),
-            detail: detail.into(),
-        }
+        Self { pointer: Some(pointer.into()), detail: detail.into() }
     }
 
     fn to_json(&self) -> Value {
@@ -224,40 +202,21 @@ impl ProblemKind {
             Self::InvalidArgument => (400, "invalid-argument", "INVALID_ARGUMENT", "Invalid argument"),
             Self::NotFound => (404, "not-found", "NOT_FOUND", "Not found"),
             Self::AlreadyExists => (409, "already-exists", "ALREADY_EXISTS", "Already exists"),
-            Self::FailedPrecondition => (
-                422,
-                "failed-precondition",
-                "FAILED_PRECONDITION",
-                "Failed precondition",
-            ),
-            Self::FailedPreconditionConflict => (
-                409,
-                "failed-precondition",
-                "FAILED_PRECONDITION",
-                "Failed precondition",
-            ),
+            Self::FailedPrecondition => {
+                (422, "failed-precondition", "FAILED_PRECONDITION", "Failed precondition")
+            }
+            Self::FailedPreconditionConflict => {
+                (409, "failed-precondition", "FAILED_PRECONDITION", "Failed precondition")
+            }
             Self::Unavailable => (503, "unavailable", "UNAVAILABLE", "Unavailable"),
-            Self::MethodNotAllowed => (
-                405,
-                "method-not-allowed",
-                "METHOD_NOT_ALLOWED",
-                "Method not allowed",
-            ),
+            Self::MethodNotAllowed => (405, "method-not-allowed", "METHOD_NOT_ALLOWED", "Method not allowed"),
             Self::PayloadTooLarge => (413, "payload-too-large", "PAYLOAD_TOO_LARGE", "Payload too large"),
-            Self::UnsupportedMediaType => (
-                415,
-                "unsupported-media-type",
-                "UNSUPPORTED_MEDIA_TYPE",
-                "Unsupported media type",
-            ),
+            Self::UnsupportedMediaType => {
+                (415, "unsupported-media-type", "UNSUPPORTED_MEDIA_TYPE", "Unsupported media type")
+            }
             Self::Internal => (500, "internal", "INTERNAL", "Internal error"),
         };
-        Row {
-            status,
-            suffix,
-            code,
-            title,
-        }
+        Row { status, suffix, code, title }
     }
 }
 
@@ -281,10 +240,8 @@ mod tests {
 
     #[test]
     fn one_fault_is_a_pointer_at_the_top() {
-        let problem = Problem::invalid(vec![Fault::at(
-            "/spec/resources/cpu/min",
-            "cpu.min is above cpu.max",
-        )]);
+        let problem =
+            Problem::invalid(vec![Fault::at("/spec/resources/cpu/min", "cpu.min is above cpu.max")]);
         assert_eq!(
             problem.to_json(&ProblemStyle::default(), "/api/v1alpha1/things?id=a"),
             json!({
@@ -302,17 +259,11 @@ mod tests {
     fn many_faults_are_errors_in_their_order_and_no_pointer() {
         let problem = Problem::invalid(vec![
             Fault::at("/b", "b is missing"),
-            Fault {
-                pointer: None,
-                detail: "a is odd".into(),
-            },
+            Fault { pointer: None, detail: "a is odd".into() },
         ]);
         let document = problem.to_json(&ProblemStyle::BareCode, "/");
         assert_eq!(document["type"], "INVALID_ARGUMENT");
-        assert_eq!(
-            document["detail"],
-            "2 faults, listed in errors; the first: b is missing"
-        );
+        assert_eq!(document["detail"], "2 faults, listed in errors; the first: b is missing");
         assert_eq!(
             document["errors"],
             json!([{ "detail": "b is missing", "pointer": "#/b" }, { "detail": "a is odd" }])
@@ -329,15 +280,9 @@ mod tests {
 
     #[test]
     fn a_conflict_shares_its_type_with_the_precondition_but_not_the_status() {
-        let (soft, hard) = (
-            Problem::conflict("is being deleted"),
-            Problem::failed_precondition("no class"),
-        );
+        let (soft, hard) = (Problem::conflict("is being deleted"), Problem::failed_precondition("no class"));
         let style = ProblemStyle::default();
         assert_eq!((soft.status(), hard.status()), (409, 422));
-        assert_eq!(
-            soft.to_json(&style, "/")["type"],
-            hard.to_json(&style, "/")["type"]
-        );
+        assert_eq!(soft.to_json(&style, "/")["type"], hard.to_json(&style, "/")["type"]);
     }
 }

@@ -37,9 +37,7 @@ const SUFFIXES: [(&str, u128, u32); 14] = [
 impl Quantity {
     /// Parses a quantity by Kubernetes' own grammar. `10K` is none: the suffix is a small `k`.
     pub fn parse(text: &str) -> Option<Self> {
-        let end = text
-            .find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)))
-            .unwrap_or(text.len());
+        let end = text.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c))).unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
         let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
         if !unsigned.contains(|c: char| c.is_ascii_digit()) || unsigned.contains(['+', '-']) {
@@ -52,10 +50,7 @@ impl Quantity {
             0 => amount,
             places => amount.checked_mul(Decimal::try_from_i128_with_scale(1, places).ok()?)?,
         };
-        Some(Self {
-            amount,
-            text: text.to_owned(),
-        })
+        Some(Self { amount, text: text.to_owned() })
     }
 
     /// A value of a spec: a string with a suffix, or a plain number.
@@ -65,10 +60,7 @@ impl Quantity {
         }
         let text = value.to_string();
         Self::parse(&text).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidOperation,
-                format!("`{text}` is not a Kubernetes quantity"),
-            )
+            Error::new(ErrorKind::InvalidOperation, format!("`{text}` is not a Kubernetes quantity"))
         })
     }
 
@@ -86,12 +78,7 @@ impl Quantity {
 
     fn computed(amount: Option<Decimal>) -> Result<Self, Error> {
         let error = || Error::new(ErrorKind::InvalidOperation, "the quantity is out of range");
-        amount
-            .map(|amount| Self {
-                amount,
-                text: amount.normalize().to_string(),
-            })
-            .ok_or_else(error)
+        amount.map(|amount| Self { amount, text: amount.normalize().to_string() }).ok_or_else(error)
     }
 
     pub fn amount(&self) -> Decimal {
@@ -124,9 +111,7 @@ impl Object for Quantity {
     }
 
     fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
-        other
-            .downcast_ref::<Self>()
-            .map(|other| self.amount.cmp(&other.amount))
+        other.downcast_ref::<Self>().map(|other| self.amount.cmp(&other.amount))
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -140,26 +125,16 @@ mod tests {
 
     #[test]
     fn the_same_amount_in_two_spellings_is_equal() {
-        for (a, b) in [
-            ("2048Gi", "2Ti"),
-            ("1", "1000m"),
-            ("1.5Gi", "1536Mi"),
-            ("1e3", "1k"),
-            ("0.57", "570m"),
-        ] {
-            assert_eq!(
-                Quantity::parse(a).unwrap().amount(),
-                Quantity::parse(b).unwrap().amount(),
-                "{a} {b}"
-            );
+        for (a, b) in
+            [("2048Gi", "2Ti"), ("1", "1000m"), ("1.5Gi", "1536Mi"), ("1e3", "1k"), ("0.57", "570m")]
+        {
+            assert_eq!(Quantity::parse(a).unwrap().amount(), Quantity::parse(b).unwrap().amount(), "{a} {b}");
         }
     }
 
     #[test]
     fn what_kubernetes_refuses_is_no_quantity() {
-        for text in [
-            "", "ten", "10K", "1Gib", "--1", "1.2.3", "Gi", "1 ", " 1", "1e99", ".",
-        ] {
+        for text in ["", "ten", "10K", "1Gib", "--1", "1.2.3", "Gi", "1 ", " 1", "1e99", "."] {
             assert!(Quantity::parse(text).is_none(), "{text}");
         }
     }

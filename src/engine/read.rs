@@ -8,11 +8,7 @@ use crate::source::{Entry, Kind, Source, Span, Tree};
 
 /// Reads a file by the ending of its name: `.toml`, else YAML, of which JSON is a part.
 pub fn read(source: &Source, findings: &mut Findings) -> Option<Tree> {
-    if source.name.ends_with(".toml") {
-        read_toml(source, findings)
-    } else {
-        read_yaml(source, findings)
-    }
+    if source.name.ends_with(".toml") { read_toml(source, findings) } else { read_yaml(source, findings) }
 }
 
 fn read_toml(source: &Source, findings: &mut Findings) -> Option<Tree> {
@@ -21,9 +17,7 @@ fn read_toml(source: &Source, findings: &mut Findings) -> Option<Tree> {
         let span = error.span().unwrap_or(0..0);
         findings.add(source, &span, "malformed-toml", error.message().to_owned());
     }
-    errors
-        .is_empty()
-        .then(|| toml_table(table.span(), table.get_ref()))
+    errors.is_empty().then(|| toml_table(table.span(), table.get_ref()))
 }
 
 fn toml_table(span: Span, table: &DeTable<'_>) -> Tree {
@@ -35,10 +29,7 @@ fn toml_table(span: Span, table: &DeTable<'_>) -> Tree {
             value: toml_value(value.span(), value.get_ref()),
         })
         .collect();
-    Tree {
-        span,
-        kind: Kind::Map(entries),
-    }
+    Tree { span, kind: Kind::Map(entries) }
 }
 
 fn toml_value(span: Span, value: &DeValue<'_>) -> Tree {
@@ -47,28 +38,20 @@ fn toml_value(span: Span, value: &DeValue<'_>) -> Tree {
         DeValue::Boolean(value) => Kind::Bool(*value),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or_else(|_| Kind::String(number.as_str().to_owned()), Kind::Integer),
-        DeValue::Float(number) => number
-            .as_str()
-            .parse()
-            .map_or_else(|_| Kind::String(number.as_str().to_owned()), Kind::Float),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or_else(|_| Kind::String(number.as_str().to_owned()), Kind::Float)
+        }
         DeValue::Datetime(moment) => Kind::String(moment.to_string()),
-        DeValue::Array(items) => Kind::List(
-            items
-                .iter()
-                .map(|item| toml_value(item.span(), item.get_ref()))
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            Kind::List(items.iter().map(|item| toml_value(item.span(), item.get_ref())).collect())
+        }
         DeValue::Table(table) => return toml_table(span, table),
     };
     Tree { span, kind }
 }
 
 fn read_yaml(source: &Source, findings: &mut Findings) -> Option<Tree> {
-    let mut reader = YamlReader {
-        source,
-        findings,
-        parser: Parser::new_from_str(&source.text),
-    };
+    let mut reader = YamlReader { source, findings, parser: Parser::new_from_str(&source.text) };
     let tree = reader.document()?;
     match reader.next() {
         Some((Event::DocumentStart(..), span)) => {
@@ -101,8 +84,7 @@ impl<'a> YamlReader<'a> {
                 Ok(event) => return Some(event),
                 Err(error) => {
                     let at = error.marker().byte_offset().unwrap_or(0);
-                    self.findings
-                        .add(self.source, &(at..at), "malformed-yaml", error.kind().to_string());
+                    self.findings.add(self.source, &(at..at), "malformed-yaml", error.kind().to_string());
                     return None;
                 }
             }
@@ -117,8 +99,7 @@ impl<'a> YamlReader<'a> {
             }
             _ => {
                 if self.findings.is_empty() {
-                    self.findings
-                        .add(self.source, &(0..0), "empty-file", "the file holds no document");
+                    self.findings.add(self.source, &(0..0), "empty-file", "the file holds no document");
                 }
                 None
             }
@@ -173,16 +154,14 @@ impl<'a> YamlReader<'a> {
                 Event::MappingEnd => return Some(entries),
                 Event::Scalar(text, ..) => text.into_owned(),
                 other => {
-                    self.findings
-                        .add(self.source, &key_span, "key-not-a-string", "a key is a string");
+                    self.findings.add(self.source, &key_span, "key-not-a-string", "a key is a string");
                     self.node(other, &span)?;
                     String::new()
                 }
             };
             if entries.iter().any(|entry| entry.key == key) {
                 let message = format!("the key `{key}` stands twice in this map");
-                self.findings
-                    .add(self.source, &key_span, "duplicate-key", message);
+                self.findings.add(self.source, &key_span, "duplicate-key", message);
             }
             let (event, span) = self.next()?;
             let value = self.node(event, &span)?;
@@ -216,25 +195,21 @@ impl<'a> YamlReader<'a> {
             let message = format!("`{text}` without quotes is read differently by YAML 1.1 and 1.2");
             let help =
                 format!("write \"{text}\" for the string, or the plain number or true/false that is meant");
-            self.findings
-                .add_with_help(self.source, place, "ambiguous-scalar", message, Some(help));
+            self.findings.add_with_help(self.source, place, "ambiguous-scalar", message, Some(help));
         }
         Kind::String(text.to_owned())
     }
 }
 
 fn reads_differently(text: &str) -> bool {
-    const WORDS: [&str; 13] = [
-        "y", "n", "yes", "no", "on", "off", "true", "false", "null", ".inf", "-.inf", "+.inf", ".nan",
-    ];
+    const WORDS: [&str; 13] =
+        ["y", "n", "yes", "no", "on", "off", "true", "false", "null", ".inf", "-.inf", "+.inf", ".nan"];
     let lower = text.to_ascii_lowercase();
     let numeric = text.trim_start_matches(['-', '+']);
     WORDS.contains(&lower.as_str())
         || (numeric.matches('.').count() < 2
             && numeric.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-            && numeric
-                .bytes()
-                .all(|b| b.is_ascii_hexdigit() || b"._xXoObBeE+-:".contains(&b))
+            && numeric.bytes().all(|b| b.is_ascii_hexdigit() || b"._xXoObBeE+-:".contains(&b))
             && numeric.bytes().any(|b| b.is_ascii_digit()))
 }
 

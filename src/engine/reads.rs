@@ -57,38 +57,19 @@ impl<'a> Names<'a> {
 
     /// A name for the value of an expression, as `[let]` and `$let` give one.
     pub fn alias(&mut self, name: &str, reads: &Reads) {
-        let known = Known::Alias {
-            origins: reads.origins.clone(),
-            reads: reads.reads.clone(),
-        };
+        let known = Known::Alias { origins: reads.origins.clone(), reads: reads.reads.clone() };
         self.known.insert(name.to_owned(), known);
     }
 
     /// A name for each item of the list that an expression gives.
     pub fn item(&mut self, name: &str, reads: &Reads) {
-        let origins = reads
-            .origins
-            .iter()
-            .map(|origin| origin.then(Step::Any))
-            .collect();
-        self.known.insert(
-            name.to_owned(),
-            Known::Alias {
-                origins,
-                reads: Vec::new(),
-            },
-        );
+        let origins = reads.origins.iter().map(|origin| origin.then(Step::Any)).collect();
+        self.known.insert(name.to_owned(), Known::Alias { origins, reads: Vec::new() });
     }
 
     /// A name of which nothing is known.
     pub fn opaque(&mut self, name: &str) {
-        self.known.insert(
-            name.to_owned(),
-            Known::Alias {
-                origins: Vec::new(),
-                reads: Vec::new(),
-            },
-        );
+        self.known.insert(name.to_owned(), Known::Alias { origins: Vec::new(), reads: Vec::new() });
     }
 
     pub fn all(&self) -> impl Iterator<Item = &str> {
@@ -104,10 +85,7 @@ impl Origin {
     fn then(&self, step: Step) -> Self {
         let mut path = self.path.clone();
         path.push(step);
-        Self {
-            root: self.root.clone(),
-            path,
-        }
+        Self { root: self.root.clone(), path }
     }
 }
 
@@ -122,10 +100,7 @@ pub struct Reads {
 
 impl Reads {
     pub fn of(expression: &Expr<'_>, names: &Names<'_>) -> Self {
-        let mut walk = Walk {
-            names,
-            found: Reads::default(),
-        };
+        let mut walk = Walk { names, found: Reads::default() };
         let origins = walk.visit(expression);
         walk.consume(&origins, expression.span());
         walk.found.origins = origins;
@@ -134,23 +109,13 @@ impl Reads {
 
     /// What a compiled expression reads, for another name of its value.
     pub fn again(expression: &Expression) -> Self {
-        Self {
-            reads: expression.reads.to_vec(),
-            origins: expression.origins.to_vec(),
-            ..Self::default()
-        }
+        Self { reads: expression.reads.to_vec(), origins: expression.origins.to_vec(), ..Self::default() }
     }
 
     /// The reads of a bare variable, for another name of it.
     pub fn root(name: &str) -> Self {
-        let origin = Origin {
-            root: name.to_owned(),
-            path: Vec::new(),
-        };
-        Self {
-            origins: vec![origin],
-            ..Self::default()
-        }
+        let origin = Origin { root: name.to_owned(), path: Vec::new() };
+        Self { origins: vec![origin], ..Self::default() }
     }
 
     pub fn into_parts(self) -> (Vec<Read>, Vec<Origin>) {
@@ -238,16 +203,10 @@ impl Walk<'_, '_> {
 
     fn variable(&mut self, var: &Spanned<ast::Var<'_>>) -> Vec<Origin> {
         match self.names.known.get(var.id) {
-            Some(Known::Root) => vec![Origin {
-                root: var.id.to_owned(),
-                path: Vec::new(),
-            }],
+            Some(Known::Root) => vec![Origin { root: var.id.to_owned(), path: Vec::new() }],
             Some(Known::Alias { origins, reads }) => {
                 let span = range(var.span());
-                self.found.reads.extend(reads.iter().map(|read| Read {
-                    span: span.clone(),
-                    ..read.clone()
-                }));
+                self.found.reads.extend(reads.iter().map(|read| Read { span: span.clone(), ..read.clone() }));
                 origins.clone()
             }
             None => {
@@ -259,11 +218,7 @@ impl Walk<'_, '_> {
 
     fn filter(&mut self, filter: &Spanned<ast::Filter<'_>>) -> Vec<Origin> {
         self.call(Callable::Filter, filter.name, filter.span());
-        let base = filter
-            .expr
-            .as_ref()
-            .map(|operand| self.visit(operand))
-            .unwrap_or_default();
+        let base = filter.expr.as_ref().map(|operand| self.visit(operand)).unwrap_or_default();
         let first = filter.args.first().and_then(constant);
         let attribute = filter.args.iter().find_map(|arg| match arg {
             CallArg::Kwarg("attribute", value) => value.as_const()?.as_str().map(str::to_owned),
@@ -347,11 +302,7 @@ impl Walk<'_, '_> {
 
     fn consume(&mut self, origins: &[Origin], span: SyntaxSpan) {
         for Origin { root, path } in origins {
-            self.found.reads.push(Read {
-                root: root.clone(),
-                path: path.clone(),
-                span: range(span),
-            });
+            self.found.reads.push(Read { root: root.clone(), path: path.clone(), span: range(span) });
         }
     }
 }
@@ -364,10 +315,7 @@ fn constant(arg: &CallArg<'_>) -> Option<String> {
 }
 
 fn extend(origins: Vec<Origin>, step: Step) -> Vec<Origin> {
-    origins
-        .into_iter()
-        .map(|origin| origin.then(step.clone()))
-        .collect()
+    origins.into_iter().map(|origin| origin.then(step.clone())).collect()
 }
 
 fn attribute_of(list: &[Origin], path: &str) -> Vec<Origin> {

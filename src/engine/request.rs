@@ -34,14 +34,7 @@ pub enum Judged {
 }
 
 /// Members of an answer that no request may set.
-const READ_ONLY: [&str; 6] = [
-    "id",
-    "path",
-    "status",
-    "status_message",
-    "create_time",
-    "update_time",
-];
+const READ_ONLY: [&str; 6] = ["id", "path", "status", "status_message", "create_time", "update_time"];
 
 impl Service {
     /// Reads the body of a create: bare, or wrapped in `spec`.
@@ -63,25 +56,15 @@ impl Service {
 
     fn refuse_read_only(&self, request: &mut Request) {
         let written = self.view.iter().flat_map(|view| &view.written);
-        let in_spec: Vec<&str> = written
-            .clone()
-            .filter_map(|path| path.strip_prefix("/spec"))
-            .collect();
-        let beside = written
-            .filter_map(|path| path.strip_prefix('/'))
-            .filter(|path| !path.starts_with("spec/"));
-        let top: Vec<String> = READ_ONLY
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain(beside.map(str::to_owned))
-            .collect();
+        let in_spec: Vec<&str> = written.clone().filter_map(|path| path.strip_prefix("/spec")).collect();
+        let beside =
+            written.filter_map(|path| path.strip_prefix('/')).filter(|path| !path.starts_with("spec/"));
+        let top: Vec<String> =
+            READ_ONLY.iter().map(|name| (*name).to_owned()).chain(beside.map(str::to_owned)).collect();
         let mut faults = Vec::new();
         let mut add = |pointer: String, name: &str| {
             let detail = format!("`{name}` is set by the service and cannot be sent");
-            let fault = Fault {
-                pointer: Some(pointer),
-                detail,
-            };
+            let fault = Fault { pointer: Some(pointer), detail };
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
@@ -96,10 +79,7 @@ impl Service {
         }
         for path in in_spec {
             if request.spec.pointer(path).is_some() {
-                add(
-                    format!("{}{path}", request.root),
-                    path.rsplit('/').next().unwrap_or(path),
-                );
+                add(format!("{}{path}", request.root), path.rsplit('/').next().unwrap_or(path));
             }
         }
         request.faults.extend(faults);
@@ -116,12 +96,7 @@ impl Service {
     ) -> Result<Judged, EvalError> {
         let mut faults: Vec<(u16, Fault)> = Vec::new();
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
-        faults.extend(
-            request
-                .schema_faults
-                .iter()
-                .map(|fault| (400, fault.rooted(request.root))),
-        );
+        faults.extend(request.schema_faults.iter().map(|fault| (400, fault.rooted(request.root))));
         let broken = !faults.is_empty();
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
@@ -131,10 +106,8 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks = self
-                .checks
-                .iter()
-                .filter(|check| check.stage == *stage && check.on.contains(&moment));
+            let checks =
+                self.checks.iter().filter(|check| check.stage == *stage && check.on.contains(&moment));
             let checks: Vec<&CheckRule> = checks.filter(|check| !request.spoils(check)).collect();
             let needs: Vec<usize> = checks
                 .iter()
@@ -145,10 +118,7 @@ impl Service {
             if !needs.is_empty() && !broken {
                 return Ok(Judged::Needs(needs));
             }
-            for check in checks
-                .into_iter()
-                .filter(|check| !broken || check.lookups.is_empty())
-            {
+            for check in checks.into_iter().filter(|check| !broken || check.lookups.is_empty()) {
                 self.run(check, &scope, request, &mut faults)?;
             }
             if !faults.is_empty() {
@@ -183,13 +153,7 @@ impl Service {
                     })
                 }
             };
-            faults.push((
-                check.status,
-                Fault {
-                    pointer,
-                    detail: self.program.text(&check.detail, &scope)?,
-                },
-            ));
+            faults.push((check.status, Fault { pointer, detail: self.program.text(&check.detail, &scope)? }));
         }
         Ok(())
     }
@@ -198,27 +162,17 @@ impl Service {
 impl Request {
     /// Whether a path that the check reads has a schema fault already: its answer would be noise.
     fn spoils(&self, check: &CheckRule) -> bool {
-        let reads = check
-            .condition
-            .reads
-            .iter()
-            .chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
-        let reads: Vec<&Read> = reads
-            .filter(|read| read.root == "spec" || read.root == "patch")
-            .collect();
-        self.schema_faults
-            .iter()
-            .any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
+        let reads =
+            check.condition.reads.iter().chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
+        let reads: Vec<&Read> = reads.filter(|read| read.root == "spec" || read.root == "patch").collect();
+        self.schema_faults.iter().any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
     }
 }
 
 /// Whether a fault stands on the way to what is read, or below it.
 fn touches(place: &str, read: &[Step]) -> bool {
-    let place: Vec<String> = place
-        .split('/')
-        .skip(1)
-        .map(|key| key.replace("~1", "/").replace("~0", "~"))
-        .collect();
+    let place: Vec<String> =
+        place.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
     place.iter().zip(read).all(|(key, step)| match step {
         Step::Key(name) => key == name,
         Step::Any => true,
@@ -227,32 +181,20 @@ fn touches(place: &str, read: &[Step]) -> bool {
 
 /// Finds the spec: wrapped means that `spec` is an object and there is no top-level `service_type`.
 fn unwrap(body: Json) -> Request {
-    let empty = |body: Json, root, spec, faults| Request {
-        body,
-        root,
-        spec,
-        faults,
-        schema_faults: Vec::new(),
-    };
+    let empty =
+        |body: Json, root, spec, faults| Request { body, root, spec, faults, schema_faults: Vec::new() };
     let Some(members) = body.as_object() else {
-        let fault = Fault {
-            pointer: Some(String::new()),
-            detail: "the body is not a JSON object".to_owned(),
-        };
+        let fault =
+            Fault { pointer: Some(String::new()), detail: "the body is not a JSON object".to_owned() };
         return empty(body, "", Json::Object(Map::new()), vec![fault]);
     };
     match members.get("spec") {
         Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
-            let beside = members
-                .keys()
-                .filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
+            let beside = members.keys().filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
             let faults = beside
                 .map(|key| Fault {
                     pointer: Some(child("", key)),
-                    detail: format!(
-                        "`{}` is not a member of this body: it stands beside `spec`",
-                        clip(key)
-                    ),
+                    detail: format!("`{}` is not a member of this body: it stands beside `spec`", clip(key)),
                 })
                 .collect();
             let spec = spec.clone();
@@ -274,11 +216,8 @@ fn refusal(faults: Vec<(u16, Fault)>, body: &Json) -> Judged {
     let Some(status) = faults.iter().map(|(status, _)| *status).min() else {
         return Judged::Passed;
     };
-    let mut faults: Vec<Fault> = faults
-        .into_iter()
-        .filter(|(code, _)| *code == status)
-        .map(|(_, fault)| fault)
-        .collect();
+    let mut faults: Vec<Fault> =
+        faults.into_iter().filter(|(code, _)| *code == status).map(|(_, fault)| fault).collect();
     sort_by_document(body, &mut faults);
     let kind = match status {
         404 => ProblemKind::NotFound,
@@ -286,8 +225,5 @@ fn refusal(faults: Vec<(u16, Fault)>, body: &Json) -> Judged {
         422 => ProblemKind::FailedPrecondition,
         _ => ProblemKind::InvalidArgument,
     };
-    Judged::Refused(Problem {
-        kind,
-        ..Problem::invalid(faults)
-    })
+    Judged::Refused(Problem { kind, ..Problem::invalid(faults) })
 }

@@ -22,10 +22,7 @@ pub struct SchemaFault {
 impl SchemaFault {
     /// The fault as a caller sees it, in a body in which the document stands at `root`.
     pub fn rooted(&self, root: &str) -> Fault {
-        Fault {
-            pointer: Some(format!("{root}{}", self.pointer)),
-            detail: self.detail.clone(),
-        }
+        Fault { pointer: Some(format!("{root}{}", self.pointer)), detail: self.detail.clone() }
     }
 }
 
@@ -42,9 +39,7 @@ impl Schema {
         let tree = read(source, findings)?;
         let document = tree.to_json();
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
-        let options = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
-            .offline();
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
             Ok(validator) => Some(Self { document, validator }),
             Err(error) => {
@@ -72,11 +67,7 @@ fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
             faults.push(fault);
         }
     };
-    let at_itself = |pointer: String, detail: String| SchemaFault {
-        place: pointer.clone(),
-        pointer,
-        detail,
-    };
+    let at_itself = |pointer: String, detail: String| SchemaFault { place: pointer.clone(), pointer, detail };
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
@@ -97,10 +88,7 @@ fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
         }
         ValidationErrorKind::PropertyNames { error } => {
             let name = error.instance().as_str().unwrap_or_default().to_owned();
-            push(at_itself(
-                child(at, &name),
-                format!("the name `{}` {}", shorten(&name), sentence(error)),
-            ));
+            push(at_itself(child(at, &name), format!("the name `{}` {}", shorten(&name), sentence(error))));
         }
         _ => push(at_itself(at.to_owned(), format!("the value {}", sentence(error)))),
     }
@@ -120,14 +108,12 @@ fn sentence(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::MaxItems { limit } => format!("has more than {limit} items"),
         ValidationErrorKind::Type { .. } => {
             let text = error.masked().to_string();
-            text.strip_prefix("value ")
-                .map_or_else(|| text.clone(), str::to_owned)
+            text.strip_prefix("value ").map_or_else(|| text.clone(), str::to_owned)
         }
         ValidationErrorKind::FalseSchema => "is not allowed here".to_owned(),
         _ => {
             let text = error.masked().to_string();
-            text.strip_prefix("value ")
-                .map_or_else(|| text.clone(), str::to_owned)
+            text.strip_prefix("value ").map_or_else(|| text.clone(), str::to_owned)
         }
     }
 }

@@ -28,13 +28,7 @@ impl Scope {
     /// The outermost frame: given variables, and `[let]`.
     pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(String, Value)>) -> Self {
         let memo = (0..lets.len()).map(|_| OnceLock::new()).collect();
-        Self(Arc::new(Frame {
-            parent: None,
-            values,
-            program,
-            lets,
-            memo,
-        }))
+        Self(Arc::new(Frame { parent: None, values, program, lets, memo }))
     }
 
     /// A frame of its own for a loop or a `$let`.
@@ -64,16 +58,10 @@ impl Scope {
         }
         if let Some(index) = frame.lets.iter().position(|(key, _)| key == name) {
             let value = frame.memo.get(index)?.get_or_init(|| {
-                frame
-                    .program
-                    .eval(&frame.lets[index].1, self)
-                    .unwrap_or_else(|error| {
-                        // An error travels as a value and is raised where the name is read.
-                        Value::from(Error::new(
-                            ErrorKind::InvalidOperation,
-                            format!("`{name}`: {error}"),
-                        ))
-                    })
+                frame.program.eval(&frame.lets[index].1, self).unwrap_or_else(|error| {
+                    // An error travels as a value and is raised where the name is read.
+                    Value::from(Error::new(ErrorKind::InvalidOperation, format!("`{name}`: {error}")))
+                })
             });
             return Some(value.clone());
         }
@@ -83,9 +71,7 @@ impl Scope {
 
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.values.iter().map(|(name, _)| name))
-            .finish()
+        f.debug_list().entries(self.values.iter().map(|(name, _)| name)).finish()
     }
 }
 

@@ -110,6 +110,7 @@ pub struct LookupRule {
 pub struct StatusTable {
     pub initial: String,
     pub gone: String,
+    pub deleting: Option<String>,
     pub settle_into: Vec<String>,
     pub settle_from: Vec<String>,
     pub rules: Vec<StatusRule>,
@@ -159,10 +160,7 @@ impl Service {
     }
 
     pub fn watch(&self, name: &str) -> Option<(usize, &WatchRule)> {
-        self.watches
-            .iter()
-            .enumerate()
-            .find(|(_, watch)| watch.name == name)
+        self.watches.iter().enumerate().find(|(_, watch)| watch.name == name)
     }
 
     pub fn object(&self, name: &str) -> Option<&ObjectRule> {

@@ -70,11 +70,8 @@ fn alternatives<'s>(root: &'s Value, places: &[&'s Value]) -> Vec<&'s Value> {
             continue;
         }
         let branches = ["allOf", "oneOf", "anyOf"];
-        let inner: Vec<&Value> = branches
-            .iter()
-            .filter_map(|key| place.get(key)?.as_array())
-            .flatten()
-            .collect();
+        let inner: Vec<&Value> =
+            branches.iter().filter_map(|key| place.get(key)?.as_array()).flatten().collect();
         if inner.is_empty() || place.get("properties").is_some() || place.get("items").is_some() {
             found.push(place);
         }
@@ -104,15 +101,7 @@ mod tests {
     use serde_json::json;
 
     fn path(text: &str) -> Vec<Step> {
-        text.split('.')
-            .map(|key| {
-                if key == "[]" {
-                    Step::Any
-                } else {
-                    Step::Key(key.to_owned())
-                }
-            })
-            .collect()
+        text.split('.').map(|key| if key == "[]" { Step::Any } else { Step::Key(key.to_owned()) }).collect()
     }
 
     #[test]
@@ -121,10 +110,7 @@ mod tests {
             "$defs": {"net": {"properties": {"ports": {"items": {"properties": {"port": {}}}}}}}});
         assert!(follow(&schema, &path("network.ports.[].port")).is_ok());
         let miss = follow(&schema, &path("network.ports.[].prot")).unwrap_err();
-        assert_eq!(
-            (miss.at, miss.name.as_str(), miss.known),
-            (3, "prot", vec!["port".to_owned()])
-        );
+        assert_eq!((miss.at, miss.name.as_str(), miss.known), (3, "prot", vec!["port".to_owned()]));
         assert!(follow(&json!({"properties": {"hints": {}}}), &path("hints.any.thing")).is_ok());
     }
 }

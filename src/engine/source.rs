@@ -47,10 +47,7 @@ pub struct Position {
 
 impl Source {
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            text: text.into(),
-        }
+        Self { name: name.into(), text: text.into() }
     }
 
     pub fn position(&self, offset: usize) -> Position {
@@ -65,15 +62,8 @@ impl Source {
     /// The line at an offset, without its end.
     pub fn line_at(&self, offset: usize) -> &str {
         let offset = offset.min(self.text.len());
-        let start = self
-            .text
-            .get(..offset)
-            .and_then(|part| part.rfind('\n'))
-            .map_or(0, |at| at + 1);
-        self.text
-            .get(start..)
-            .and_then(|rest| rest.lines().next())
-            .unwrap_or("")
+        let start = self.text.get(..offset).and_then(|part| part.rfind('\n')).map_or(0, |at| at + 1);
+        self.text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or("")
     }
 
     /// The place of a part of a scalar: quotes, indentation and escapes make it hard to compute, so it is
@@ -97,10 +87,7 @@ impl Tree {
 
     pub fn get(&self, key: &str) -> Option<&Tree> {
         match &self.kind {
-            Kind::Map(entries) => entries
-                .iter()
-                .find(|entry| entry.key == key)
-                .map(|entry| &entry.value),
+            Kind::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
             _ => None,
         }
     }
@@ -126,10 +113,9 @@ impl Tree {
             Kind::Float(value) => (*value).into(),
             Kind::String(value) => value.as_str().into(),
             Kind::List(items) => items.iter().map(Tree::to_json).collect(),
-            Kind::Map(entries) => entries
-                .iter()
-                .map(|entry| (entry.key.clone(), entry.value.to_json()))
-                .collect(),
+            Kind::Map(entries) => {
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
+            }
         }
     }
 }

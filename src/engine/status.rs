@@ -42,29 +42,15 @@ impl Service {
                 for (when, text) in &self.status.notes {
                     if self.program.holds(when, &scope)? {
                         let note = self.program.text(text, &scope)?;
-                        message = if message.is_empty() {
-                            note
-                        } else {
-                            format!("{message}; {note}")
-                        };
+                        message = if message.is_empty() { note } else { format!("{message}; {note}") };
                     }
                 }
             }
-            return Ok(Observation {
-                status,
-                message,
-                rule: rule.name.clone(),
-                kept,
-            });
+            return Ok(Observation { status, message, rule: rule.name.clone(), kept });
         }
         // A table without a last row does not load, so this is not reached.
         let status = self.status.initial.clone();
-        Ok(Observation {
-            status,
-            message: String::new(),
-            rule: String::new(),
-            kept: false,
-        })
+        Ok(Observation { status, message: String::new(), rule: String::new(), kept: false })
     }
 
     /// Whether a change from one status to another waits out a window first.

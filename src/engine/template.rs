@@ -85,10 +85,7 @@ impl Node {
             }
             Self::Leaf(Leaf::Lone(expression)) => {
                 let value = scope.program().eval(expression, scope)?;
-                to_json(&value).map_err(|message| EvalError {
-                    message,
-                    place: expression.place.clone(),
-                })
+                to_json(&value).map_err(|message| EvalError { message, place: expression.place.clone() })
             }
             Self::Map(members) => {
                 let mut map = Map::new();
@@ -221,9 +218,7 @@ impl Each {
     ) -> Option<(Self, Names<'n>)> {
         let Some((variables, list)) = text.split_once(" in ") else {
             let help = "write `name in list`, or `key, value in map | items`".to_owned();
-            compiler
-                .findings
-                .add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
+            compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
             return None;
         };
         let variables: Vec<String> = variables.split(',').map(|name| name.trim().to_owned()).collect();
@@ -235,13 +230,7 @@ impl Each {
             [name] => inner.item(name, &reads),
             several => several.iter().for_each(|name| inner.opaque(name)),
         }
-        Some((
-            Self {
-                names: variables,
-                list,
-            },
-            inner,
-        ))
+        Some((Self { names: variables, list }, inner))
     }
 }
 
@@ -275,9 +264,7 @@ impl Parser<'_, '_> {
         for entry in entries {
             if entry.key.contains("{{") {
                 let message = "a key is literal; a map with computed keys is one expression that gives a map";
-                self.compiler
-                    .findings
-                    .add(self.source, &entry.key_span, "expression-in-key", message);
+                self.compiler.findings.add(self.source, &entry.key_span, "expression-in-key", message);
             }
             match self.node(&entry.value, names) {
                 Some(node) => members.push((entry.key.clone(), node)),
@@ -302,19 +289,10 @@ impl Parser<'_, '_> {
             }
         };
         let mut lets = Vec::new();
-        if let Some(Entry {
-            value: Tree {
-                kind: Kind::Map(members),
-                ..
-            },
-            ..
-        }) = find("$let")
-        {
+        if let Some(Entry { value: Tree { kind: Kind::Map(members), .. }, .. }) = find("$let") {
             for member in members {
                 let text = self.text(member)?;
-                let expression = self
-                    .compiler
-                    .expression(self.source, &member.value.span, &text, &inner)?;
+                let expression = self.compiler.expression(self.source, &member.value.span, &text, &inner)?;
                 inner.alias(&member.key, &Reads::again(&expression));
                 lets.push((member.key.clone(), expression));
             }
@@ -323,22 +301,14 @@ impl Parser<'_, '_> {
             None => None,
             Some(entry) => {
                 let text = self.text(entry)?;
-                Some(
-                    self.compiler
-                        .expression(self.source, &entry.value.span, &text, &inner)?,
-                )
+                Some(self.compiler.expression(self.source, &entry.value.span, &text, &inner)?)
             }
         };
         let body = match find("$value") {
             Some(entry) => self.node(&entry.value, &inner)?,
             None => self.map(entries.iter().filter(|entry| !entry.key.starts_with('$')), &inner)?,
         };
-        Some(Node::Directed(Box::new(Directed {
-            lets,
-            each,
-            when,
-            body,
-        })))
+        Some(Node::Directed(Box::new(Directed { lets, each, when, body })))
     }
 
     fn unknown_directives(&mut self, entries: &[Entry]) {
@@ -356,9 +326,7 @@ impl Parser<'_, '_> {
                 );
             } else if alone && !entry.key.starts_with('$') {
                 let message = "beside `$value` there are directives only: it is the whole value";
-                self.compiler
-                    .findings
-                    .add(self.source, &entry.key_span, "value-beside-keys", message);
+                self.compiler.findings.add(self.source, &entry.key_span, "value-beside-keys", message);
             }
         }
     }
@@ -368,14 +336,8 @@ impl Parser<'_, '_> {
         match entry.value.as_str() {
             Some(text) => Some(text.to_owned()),
             None => {
-                let message = format!(
-                    "`{}` takes an expression, found {}",
-                    entry.key,
-                    entry.value.noun()
-                );
-                self.compiler
-                    .findings
-                    .add(self.source, &entry.value.span, "wrong-type", message);
+                let message = format!("`{}` takes an expression, found {}", entry.key, entry.value.noun());
+                self.compiler.findings.add(self.source, &entry.value.span, "wrong-type", message);
                 None
             }
         }

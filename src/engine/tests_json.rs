@@ -7,18 +7,11 @@ use super::*;
 fn faults(body: &str) -> Vec<(Option<String>, String)> {
     let problem = read_body(body.as_bytes()).expect_err(body);
     assert_eq!(problem.status(), 400, "{body}");
-    problem
-        .faults
-        .into_iter()
-        .map(|fault| (fault.pointer, fault.detail))
-        .collect()
+    problem.faults.into_iter().map(|fault| (fault.pointer, fault.detail)).collect()
 }
 
 fn pointers(body: &str) -> Vec<String> {
-    faults(body)
-        .into_iter()
-        .map(|(pointer, _)| pointer.expect("a pointer"))
-        .collect()
+    faults(body).into_iter().map(|(pointer, _)| pointer.expect("a pointer")).collect()
 }
 
 #[test]
@@ -72,17 +65,10 @@ fn what_is_not_json_is_refused_at_its_line_and_column() {
     for text in texts {
         let found = faults(text);
         assert_eq!(found.len(), 1, "{text}");
-        assert!(
-            found[0].1.contains("line ") && found[0].1.contains("column "),
-            "{text}: {}",
-            found[0].1
-        );
+        assert!(found[0].1.contains("line ") && found[0].1.contains("column "), "{text}: {}", found[0].1);
         assert!(serde_json::from_str::<Value>(text).is_err(), "{text}");
     }
-    assert_eq!(
-        faults("{\n  \"é\": x}")[0].1,
-        "the body is not JSON: line 2, column 8 should have a value"
-    );
+    assert_eq!(faults("{\n  \"é\": x}")[0].1, "the body is not JSON: line 2, column 8 should have a value");
 }
 
 #[test]
@@ -109,27 +95,14 @@ fn duplicate_keys_and_inexact_numbers_are_named_together() {
 
 #[test]
 fn floats_are_kept_only_when_every_digit_is() {
-    for kept in [
-        "0.1",
-        "1.10",
-        "1e3",
-        "1E+3",
-        "100e-2",
-        "5e-324",
-        "1.7976931348623157e308",
-        "0.0",
-        "0e9",
-        "-2.5",
-    ] {
+    for kept in
+        ["0.1", "1.10", "1e3", "1E+3", "100e-2", "5e-324", "1.7976931348623157e308", "0.0", "0e9", "-2.5"]
+    {
         assert!(read_body(kept.as_bytes()).is_ok(), "{kept}");
     }
-    for lost in [
-        "0.1000000000000000055",
-        "9007199254740993.0",
-        "1e309",
-        "1e-400",
-        "12345678901234567890123e0",
-    ] {
+    for lost in
+        ["0.1000000000000000055", "9007199254740993.0", "1e309", "1e-400", "12345678901234567890123e0"]
+    {
         assert_eq!(pointers(lost), [""], "{lost}");
     }
 }
@@ -152,32 +125,14 @@ fn many_faults_do_not_make_a_large_answer() {
 #[test]
 fn faults_follow_the_body_as_sent_and_a_missing_member_sorts_at_its_parent() {
     let body = json!({ "z": 1, "spec": { "x/y": [1, 2, { "q": 1 }], "image": {} }, "a": 2 });
-    let mut faults = [
-        "/a",
-        "/spec/image/reference",
-        "/spec/x~1y/2/q",
-        "/spec/x~1y/10",
-        "/spec/none",
-        "/z",
-        "",
-    ]
-    .map(|pointer| Fault::at(pointer, ""))
-    .to_vec();
+    let mut faults =
+        ["/a", "/spec/image/reference", "/spec/x~1y/2/q", "/spec/x~1y/10", "/spec/none", "/z", ""]
+            .map(|pointer| Fault::at(pointer, ""))
+            .to_vec();
     sort_by_document(&body, &mut faults);
-    let order: Vec<&str> = faults
-        .iter()
-        .filter_map(|fault| fault.pointer.as_deref())
-        .collect();
+    let order: Vec<&str> = faults.iter().filter_map(|fault| fault.pointer.as_deref()).collect();
     assert_eq!(
         order,
-        [
-            "",
-            "/z",
-            "/spec/none",
-            "/spec/x~1y/10",
-            "/spec/x~1y/2/q",
-            "/spec/image/reference",
-            "/a"
-        ]
+        ["", "/z", "/spec/none", "/spec/x~1y/10", "/spec/x~1y/2/q", "/spec/image/reference", "/a"]
     );
 }

@@ -27,12 +27,7 @@ fn load(name: &str) -> Service {
 }
 
 fn identity() -> Identity {
-    Identity {
-        id: "a".into(),
-        provider: "p".into(),
-        namespace: "ns".into(),
-        life: 1,
-    }
+    Identity { id: "a".into(), provider: "p".into(), namespace: "ns".into(), life: 1 }
 }
 
 #[test]
@@ -42,21 +37,12 @@ fn container() {
         "resources": {"cpu": {"min": 4, "max": "2"}, "memory": {"min": "1GB", "max": "2GB"}},
         "network": {"ports": [{"container_port": 80, "visibility": "external"}, {"container_port": 81, "visibility": "internal"}]}}});
     let request = service.read_create(body);
-    let mut inputs = Inputs {
-        spec: request.spec.clone(),
-        ..Inputs::default()
-    };
-    inputs
-        .settings
-        .insert("external_service_type".into(), "LoadBalancer".into());
-    match service
-        .judge(Moment::Create, &request, &identity(), &inputs)
-        .unwrap()
-    {
-        Judged::Refused(problem) => assert_eq!(
-            problem.faults[0].pointer.as_deref(),
-            Some("/spec/resources/cpu/min")
-        ),
+    let mut inputs = Inputs { spec: request.spec.clone(), ..Inputs::default() };
+    inputs.settings.insert("external_service_type".into(), "LoadBalancer".into());
+    match service.judge(Moment::Create, &request, &identity(), &inputs).unwrap() {
+        Judged::Refused(problem) => {
+            assert_eq!(problem.faults[0].pointer.as_deref(), Some("/spec/resources/cpu/min"))
+        }
         other => panic!("{other:?}"),
     }
     let manifests = service.render(&identity(), &inputs, 0).unwrap();

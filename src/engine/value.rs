@@ -15,22 +15,14 @@ pub fn to_json(value: &Value) -> Result<Option<Json>, String> {
         ValueKind::Undefined | ValueKind::None => Ok(None),
         ValueKind::Plain => Ok(Some(Json::String(value.to_string()))),
         ValueKind::Number if value.is_integer() => integer(value).map(Some),
-        ValueKind::Number => match f64::try_from(value.clone())
-            .ok()
-            .and_then(serde_json::Number::from_f64)
-        {
+        ValueKind::Number => match f64::try_from(value.clone()).ok().and_then(serde_json::Number::from_f64) {
             Some(number) => Ok(Some(Json::Number(number))),
             None => Err(format!("{value} is not a JSON number")),
         },
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value.try_iter().map_err(|error| error.to_string())?;
             let items: Result<Vec<Option<Json>>, String> = items.map(|item| to_json(&item)).collect();
-            Ok(Some(
-                items?
-                    .into_iter()
-                    .map(|item| item.unwrap_or(Json::Null))
-                    .collect(),
-            ))
+            Ok(Some(items?.into_iter().map(|item| item.unwrap_or(Json::Null)).collect()))
         }
         ValueKind::Map => {
             let mut map = serde_json::Map::new();
@@ -50,7 +42,5 @@ fn integer(value: &Value) -> Result<Json, String> {
     if let Some(number) = value.as_i64() {
         return Ok(number.into());
     }
-    u64::try_from(value.clone())
-        .map(Json::from)
-        .map_err(|_| format!("{value} does not fit 64 bits"))
+    u64::try_from(value.clone()).map(Json::from).map_err(|_| format!("{value} does not fit 64 bits"))
 }

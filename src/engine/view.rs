@@ -18,10 +18,7 @@ impl Service {
     pub fn view(&self, identity: &Identity, inputs: &Inputs, header: &Header) -> Result<Json, EvalError> {
         let mut answer = Map::new();
         answer.insert("id".to_owned(), identity.id.as_str().into());
-        answer.insert(
-            "path".to_owned(),
-            format!("{}/{}", self.collection, identity.id).into(),
-        );
+        answer.insert("path".to_owned(), format!("{}/{}", self.collection, identity.id).into());
         answer.insert("status".to_owned(), header.status.as_str().into());
         answer.insert("status_message".to_owned(), header.status_message.as_str().into());
         answer.insert("create_time".to_owned(), header.create_time.as_str().into());

@@ -53,10 +53,7 @@ where
         }
     });
     if drained.await.is_err() {
-        tracing::warn!(
-            connections = connections.len(),
-            "connections cut that did not end in time"
-        );
+        tracing::warn!(connections = connections.len(), "connections cut that did not end in time");
         connections.shutdown().await;
     }
 }
@@ -108,10 +105,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             Ok((stream, _)) => return stream,
             // The client gave up between its handshake and our call; the next one is unharmed.
             Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
-                ) => {}
+                if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
             // Out of descriptors or memory: an open connection must end first, and asking at once again
             // would spin.
             Err(error) => {
@@ -161,11 +155,7 @@ fn protocol(limits: &Limits) -> Builder<TokioExecutor> {
     // hyper refuses to work with a buffer below its own minimum.
     let buffer = limits.header_bytes.max(8192);
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_read)
-        .max_buf_size(buffer);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read).max_buf_size(buffer);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -185,11 +175,7 @@ async fn quiet(mut requests: watch::Receiver<usize>, limits: &Limits) {
     loop {
         let busy = *requests.borrow_and_update() > 0;
         let change = requests.changed();
-        let changed = if busy {
-            Ok(change.await)
-        } else {
-            timeout(patience, change).await
-        };
+        let changed = if busy { Ok(change.await) } else { timeout(patience, change).await };
         match changed {
             Ok(Ok(())) => patience = limits.idle,
             _ => return,

@@ -46,13 +46,7 @@ impl Body {
         let bytes = Box::pin(bytes.map_ok(|mut chunk| chunk.copy_to_bytes(chunk.remaining())));
         let sent = headers.contains_key(CONTENT_LENGTH) || headers.contains_key(TRANSFER_ENCODING);
         let rest = if sent { Rest::Unread } else { Rest::Nothing };
-        Self {
-            headers,
-            bytes,
-            max_bytes,
-            max_time,
-            rest,
-        }
+        Self { headers, bytes, max_bytes, max_time, rest }
     }
 
     /// The JSON document of the body.
@@ -63,11 +57,7 @@ impl Body {
     /// The JSON document of a body that may be left out.
     pub(super) async fn optional_json(&mut self) -> Result<Option<Value>, Problem> {
         let bytes = self.read(JSON).await?;
-        if bytes.is_empty() {
-            Ok(None)
-        } else {
-            json::read_body(&bytes).map(Some)
-        }
+        if bytes.is_empty() { Ok(None) } else { json::read_body(&bytes).map(Some) }
     }
 
     /// Whether the connection must not be used for a further request.
@@ -112,10 +102,7 @@ impl Body {
 
     async fn collect(&mut self) -> Result<Bytes, Problem> {
         // A length that is announced is refused before its first byte is asked for.
-        let length = self
-            .headers
-            .get(CONTENT_LENGTH)
-            .and_then(|value| value.to_str().ok());
+        let length = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         if length.and_then(|length| length.parse::<u64>().ok()) > u64::try_from(self.max_bytes).ok() {
             return Err(self.too_large());
         }
@@ -146,10 +133,8 @@ impl Body {
 }
 
 fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
-    let codings = headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    let codings =
+        headers.get_all(CONTENT_ENCODING).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
     let plain = |coding: &[u8]| {
         coding.trim_ascii().eq_ignore_ascii_case(b"identity") || coding.trim_ascii().is_empty()
     };
@@ -165,15 +150,8 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
 fn check_media_type(headers: &HeaderMap, media_types: &[&str]) -> Result<(), Problem> {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let Some(value) = values.next() else { return Ok(()) };
-    let essence = value
-        .as_bytes()
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    let known = media_types
-        .iter()
-        .any(|media_type| essence.eq_ignore_ascii_case(media_type.as_bytes()));
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let known = media_types.iter().any(|media_type| essence.eq_ignore_ascii_case(media_type.as_bytes()));
     if known && values.next().is_none() {
         return Ok(());
     }

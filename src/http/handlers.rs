@@ -67,9 +67,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         response = reply::without_body(response);
     }
     if request.body.ends_connection() {
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     log(&request.method, response.status(), begun);
     request.body.discard();
@@ -90,11 +88,7 @@ async fn dispatch<R: Resources>(
         Route::Get { collection, id } => get(resources, collection, id).await,
         Route::Update { collection, id } => update(resources, collection, id, request).await,
         Route::Delete { collection, id } => delete(resources, collection, id, request).await,
-        Route::Act {
-            collection,
-            id,
-            action,
-        } => act(resources, collection, id, action, request).await,
+        Route::Act { collection, id, action } => act(resources, collection, id, action, request).await,
     }
 }
 
@@ -123,10 +117,8 @@ async fn list<R: Resources>(
     request: &Request,
 ) -> Result<Response, Problem> {
     let query = request.query()?;
-    let query = ListQuery {
-        max_page_size: query.once("max_page_size")?,
-        page_token: query.once("page_token")?,
-    };
+    let query =
+        ListQuery { max_page_size: query.once("max_page_size")?, page_token: query.once("page_token")? };
     let page = apart(async move { resources.list(&collection, query).await }).await?;
     Ok(reply::json(StatusCode::OK, &page))
 }
@@ -184,21 +176,16 @@ async fn act<R: Resources>(
 async fn apart<T: Send + 'static>(
     call: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
-    tokio::spawn(call.in_current_span())
-        .await
-        .unwrap_or_else(|error| {
-            tracing::error!(%error, "a call ended without an answer");
-            Err(Problem::internal(
-                "the request could not be done; the log tells more under its request id",
-            ))
-        })
+    tokio::spawn(call.in_current_span()).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a call ended without an answer");
+        Err(Problem::internal("the request could not be done; the log tells more under its request id"))
+    })
 }
 
 /// The caller's id if it can stand in a log line as it is, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    sent.filter(|id| is_visible(id, 128))
-        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+    sent.filter(|id| is_visible(id, 128)).map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
 }
 
 fn is_visible(text: &str, max: usize) -> bool {
@@ -221,9 +208,7 @@ impl Request {
     /// Path and query as they were sent.
     fn instance(&self) -> String {
         let path = self.target.path();
-        self.target
-            .query()
-            .map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+        self.target.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
     }
 
     fn query(&self) -> Result<Query, Problem> {
@@ -246,9 +231,6 @@ impl Request {
 
 impl<R> Clone for Server<R> {
     fn clone(&self) -> Self {
-        Self {
-            resources: Arc::clone(&self.resources),
-            limits: self.limits.clone(),
-        }
+        Self { resources: Arc::clone(&self.resources), limits: self.limits.clone() }
     }
 }

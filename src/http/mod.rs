@@ -142,10 +142,7 @@ pub fn service<R: Resources>(
 + Clone
 + Send
 + 'static {
-    let server = handlers::Server {
-        resources,
-        limits: limits.clone(),
-    };
+    let server = handlers::Server { resources, limits: limits.clone() };
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
         .and(warp::body::stream())

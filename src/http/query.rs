@@ -8,10 +8,7 @@ pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let pairs = query
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.is_empty());
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((form_decode(name)?, form_decode(value)?))
@@ -25,11 +22,7 @@ impl Query {
 
     /// The value of a parameter. Of two values neither is more right, so two are refused.
     pub(super) fn once(&self, name: &str) -> Result<Option<String>, Problem> {
-        let mut values = self
-            .0
-            .iter()
-            .filter(|(key, _)| key == name)
-            .map(|(_, value)| value);
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value);
         match (values.next(), values.next()) {
             (_, Some(_)) => Err(Problem::invalid_argument(format!(
                 "the query parameter {name} is given more than once; keep one of them"
@@ -61,7 +54,5 @@ pub(super) fn percent_decode(text: &str) -> Option<String> {
 }
 
 fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }

@@ -27,9 +27,7 @@ pub(super) fn problem(problem: &Problem, style: &ProblemStyle, instance: &str) -
     let document = problem.to_json(style, instance).to_string();
     let mut response = with_body(status, "application/problem+json", document);
     if let Some(seconds) = problem.retry_after {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     if status == StatusCode::METHOD_NOT_ALLOWED
         && let Ok(methods) = HeaderValue::from_str(&problem.allow.join(", "))
@@ -51,8 +49,6 @@ pub(super) fn without_body(response: Response) -> Response {
 fn with_body(status: StatusCode, media_type: &'static str, body: String) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }

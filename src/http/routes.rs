@@ -9,54 +9,29 @@ use super::query::percent_decode;
 /// What a request asks for, its path decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    Health {
-        collection: Option<String>,
-    },
+    Health { collection: Option<String> },
     OpenApi,
-    Create {
-        collection: String,
-    },
-    List {
-        collection: String,
-    },
-    Get {
-        collection: String,
-        id: String,
-    },
-    Update {
-        collection: String,
-        id: String,
-    },
-    Delete {
-        collection: String,
-        id: String,
-    },
-    Act {
-        collection: String,
-        id: String,
-        action: String,
-    },
+    Create { collection: String },
+    List { collection: String },
+    Get { collection: String, id: String },
+    Update { collection: String, id: String },
+    Delete { collection: String, id: String },
+    Act { collection: String, id: String, action: String },
 }
 
 /// Finds the route of a request; HEAD is where GET is.
 pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
     let raw: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
-    let decoded = raw
-        .iter()
-        .map(|segment| decode(segment))
-        .collect::<Result<Vec<_>, _>>()?;
+    let decoded = raw.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>, _>>()?;
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     match segments.as_slice() {
         ["health"] => read_only(method, Route::Health { collection: None }),
         ["api", "v1alpha1", "openapi.json"] => read_only(method, Route::OpenApi),
         ["api", "v1alpha1", name, rest @ ..] => match (find(name, collections), rest) {
             (Some(collection), []) => of_collection(method, collection),
-            (Some(collection), ["health"]) => read_only(
-                method,
-                Route::Health {
-                    collection: Some(collection.name.clone()),
-                },
-            ),
+            (Some(collection), ["health"]) => {
+                read_only(method, Route::Health { collection: Some(collection.name.clone()) })
+            }
             (Some(collection), [id]) if !id.is_empty() => of_instance(method, collection, raw[3]),
             _ => Err(unknown(path)),
         },
@@ -66,9 +41,7 @@ pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -
 
 /// How problems under this path are spelt: as its collection does, else as DCM does in general.
 pub(super) fn style(path: &str, collections: &[Collection]) -> ProblemStyle {
-    let name = path
-        .strip_prefix("/api/v1alpha1/")
-        .and_then(|rest| rest.split('/').next());
+    let name = path.strip_prefix("/api/v1alpha1/").and_then(|rest| rest.split('/').next());
     name.and_then(|name| decode(name).ok())
         .and_then(|name| find(&name, collections))
         .map(|collection| collection.problem_style.clone())
@@ -100,27 +73,15 @@ fn of_instance(method: &Method, collection: &Collection, segment: &str) -> Resul
 
 fn of_action(method: &Method, collection: &Collection, id: String, name: &str) -> Result<Route, Problem> {
     let Some(action) = collection.actions.iter().find(|action| action.name == name) else {
-        let declared: Vec<&str> = collection
-            .actions
-            .iter()
-            .map(|action| action.name.as_str())
-            .collect();
-        let declared = if declared.is_empty() {
-            "none".to_owned()
-        } else {
-            declared.join(", ")
-        };
+        let declared: Vec<&str> = collection.actions.iter().map(|action| action.name.as_str()).collect();
+        let declared = if declared.is_empty() { "none".to_owned() } else { declared.join(", ") };
         return Err(Problem::not_found(format!(
             "{} have no action {name:?}; declared are: {declared}",
             collection.name
         )));
     };
     plain(method, std::slice::from_ref(&action.method))?;
-    Ok(Route::Act {
-        collection: collection.name.clone(),
-        id,
-        action: action.name.clone(),
-    })
+    Ok(Route::Act { collection: collection.name.clone(), id, action: action.name.clone() })
 }
 
 fn read_only(method: &Method, route: Route) -> Result<Route, Problem> {
@@ -129,35 +90,20 @@ fn read_only(method: &Method, route: Route) -> Result<Route, Problem> {
 
 /// The methods of `possible` that the collection declares.
 fn declared(collection: &Collection, possible: &[Method]) -> Vec<Method> {
-    possible
-        .iter()
-        .filter(|method| collection.operations.contains(method))
-        .cloned()
-        .collect()
+    possible.iter().filter(|method| collection.operations.contains(method)).cloned().collect()
 }
 
 /// The method with HEAD read as GET, if the resource has it.
 fn plain(method: &Method, methods: &[Method]) -> Result<Method, Problem> {
-    let plain = if method == Method::HEAD {
-        &Method::GET
-    } else {
-        method
-    };
+    let plain = if method == Method::HEAD { &Method::GET } else { method };
     if methods.contains(plain) {
         return Ok(plain.clone());
     }
     let allow: Vec<&'static str> = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
         .into_iter()
-        .filter(|name| {
-            methods
-                .iter()
-                .any(|m| m == name || (*name == "HEAD" && m == Method::GET))
-        })
+        .filter(|name| methods.iter().any(|m| m == name || (*name == "HEAD" && m == Method::GET)))
         .collect();
-    let detail = format!(
-        "{method} is not a method of this resource; it has: {}",
-        allow.join(", ")
-    );
+    let detail = format!("{method} is not a method of this resource; it has: {}", allow.join(", "));
     Err(Problem::method_not_allowed(detail, allow))
 }
 
@@ -178,7 +124,5 @@ fn decode(segment: &str) -> Result<String, Problem> {
 }
 
 fn unknown(path: &str) -> Problem {
-    Problem::not_found(format!(
-        "there is no route {path:?}; GET /api/v1alpha1/openapi.json lists them"
-    ))
+    Problem::not_found(format!("there is no route {path:?}; GET /api/v1alpha1/openapi.json lists them"))
 }

@@ -51,11 +51,7 @@ struct Window {
 impl Instance {
     pub(super) fn observe(&mut self, now: Duration, window: Duration, life: u64, report: Report) {
         let statement = Statement::new(life, report, false);
-        if life < self.life
-            || self
-                .last_said()
-                .is_some_and(|last| last.says_as_much_as(&statement))
-        {
+        if life < self.life || self.last_said().is_some_and(|last| last.says_as_much_as(&statement)) {
             return;
         }
         self.enter_life(life);
@@ -80,17 +76,11 @@ impl Instance {
         self.lengthen_window(now, window);
         self.drop_newest();
         self.settling_since = None;
-        if self
-            .ending
-            .as_ref()
-            .is_some_and(|ending| ending.revision.is_some())
-        {
+        if self.ending.as_ref().is_some_and(|ending| ending.revision.is_some()) {
             self.uncertain = true;
         }
         // Receivers see ids, not lives: two ends in a row with the same words would be one event twice.
-        let repeats = self
-            .base()
-            .is_some_and(|base| base.ends && base.has_the_words_of(&end));
+        let repeats = self.base().is_some_and(|base| base.ends && base.has_the_words_of(&end));
         self.ending = (self.uncertain || !repeats).then_some(end);
     }
 
@@ -98,10 +88,7 @@ impl Instance {
     /// has not been heard of, else it would speak of the wrong life.
     fn gone_late(&mut self, end: Statement) {
         let heard = self.base().is_some_and(|base| base.life > end.life || base.ends)
-            || self
-                .newest
-                .as_ref()
-                .is_some_and(|newest| newest.revision.is_some());
+            || self.newest.as_ref().is_some_and(|newest| newest.revision.is_some());
         if !heard && self.ending.is_none() {
             self.ending = Some(end);
         }
@@ -114,10 +101,7 @@ impl Instance {
         self.revision = self.revision.max(revision);
         statement.revision = Some(revision);
         // The first status of a new life waits for nothing: the end of the old one opens no window.
-        self.window = (!statement.ends).then_some(Window {
-            opened: now,
-            until: now + window,
-        });
+        self.window = (!statement.ends).then_some(Window { opened: now, until: now + window });
         if !statement.ends {
             self.settling_since = None;
         }
@@ -149,9 +133,7 @@ impl Instance {
     }
 
     pub(super) fn awaits(&self, outgoing: &Outgoing) -> bool {
-        self.in_flight
-            .as_ref()
-            .is_some_and(|sent| sent.revision == Some(outgoing.revision))
+        self.in_flight.as_ref().is_some_and(|sent| sent.revision == Some(outgoing.revision))
     }
 
     pub(super) fn delivered(&mut self) {
@@ -167,9 +149,7 @@ impl Instance {
         let Some(mut sent) = self.in_flight.take() else {
             return;
         };
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << self.failures.min(8))
-            .min(LONGEST_PAUSE);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(8)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + pause;
         sent.announced |= announced;
@@ -211,25 +191,15 @@ impl Instance {
     }
 
     fn drop_newest(&mut self) {
-        if self
-            .newest
-            .take()
-            .is_some_and(|replaced| replaced.revision.is_some())
-        {
+        if self.newest.take().is_some_and(|replaced| replaced.revision.is_some()) {
             self.uncertain = true;
         }
     }
 
     fn drop_repeats(&mut self) {
         let Some(base) = self.base() else { return };
-        let ending_repeats = self
-            .ending
-            .as_ref()
-            .is_some_and(|end| base.ends && base.has_the_words_of(end));
-        let newest_repeats = self
-            .newest
-            .as_ref()
-            .is_some_and(|newest| base.says_as_much_as(newest));
+        let ending_repeats = self.ending.as_ref().is_some_and(|end| base.ends && base.has_the_words_of(end));
+        let newest_repeats = self.newest.as_ref().is_some_and(|newest| base.says_as_much_as(newest));
         if ending_repeats && !self.uncertain {
             self.ending = None;
         }
@@ -241,17 +211,12 @@ impl Instance {
 
     /// What a receiver knows, or is being told at this moment.
     fn base(&self) -> Option<Statement> {
-        self.in_flight
-            .clone()
-            .or_else(|| self.delivered.clone().map(Statement::from))
+        self.in_flight.clone().or_else(|| self.delivered.clone().map(Statement::from))
     }
 
     /// What a receiver will know once everything that waits has gone out.
     fn last_said(&self) -> Option<Statement> {
-        self.newest
-            .clone()
-            .or_else(|| self.ending.clone())
-            .or_else(|| self.base())
+        self.newest.clone().or_else(|| self.ending.clone()).or_else(|| self.base())
     }
 
     fn already_says(&self, statement: &Statement) -> bool {
@@ -259,8 +224,7 @@ impl Instance {
     }
 
     fn stands_well_in(&self, life: u64) -> bool {
-        self.base()
-            .is_some_and(|base| base.life == life && !base.ends && !base.report.settling)
+        self.base().is_some_and(|base| base.life == life && !base.ends && !base.report.settling)
     }
 }
 
@@ -268,13 +232,7 @@ impl Instance {
 
 impl Statement {
     fn new(life: u64, report: Report, ends: bool) -> Self {
-        Self {
-            life,
-            report,
-            ends,
-            revision: None,
-            announced: false,
-        }
+        Self { life, report, ends, revision: None, announced: false }
     }
 
     fn says_as_much_as(&self, other: &Self) -> bool {
@@ -299,25 +257,8 @@ impl Statement {
 
 impl From<Delivered> for Statement {
     fn from(delivered: Delivered) -> Self {
-        let Delivered {
-            life,
-            status,
-            message,
-            settling,
-            ends,
-            revision,
-        } = delivered;
-        let report = Report {
-            status,
-            message,
-            settling,
-        };
-        Self {
-            life,
-            report,
-            ends,
-            revision: Some(revision),
-            announced: false,
-        }
+        let Delivered { life, status, message, settling, ends, revision } = delivered;
+        let report = Report { status, message, settling };
+        Self { life, report, ends, revision: Some(revision), announced: false }
     }
 }

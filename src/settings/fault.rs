@@ -23,12 +23,7 @@ pub struct Faults(pub Vec<Fault>);
 
 impl Fault {
     pub(super) fn new(name: impl Into<String>, what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            place: None,
-            what: what.into(),
-            help: help.into(),
-        }
+        Self { name: name.into(), place: None, what: what.into(), help: help.into() }
     }
 
     /// A setting of the table that has to be set, and is not.
@@ -44,12 +39,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            place,
-            what,
-            help,
-        } = self;
+        let Self { name, place, what, help } = self;
         match place {
             Some(place) => write!(formatter, "{place}: {name} {what}; {help}"),
             None => write!(formatter, "{name} {what}; {help}"),

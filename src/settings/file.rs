@@ -39,10 +39,7 @@ const PROVIDER_KEYS: [&str; 4] = ["service_type", "name", "display_name", "endpo
 
 impl ProviderFile {
     pub(super) fn parse(name: &str, text: &str, faults: &mut Vec<Fault>) -> Self {
-        let mut file = Self {
-            name: name.to_owned(),
-            ..Self::default()
-        };
+        let mut file = Self { name: name.to_owned(), ..Self::default() };
         let table = match DeTable::parse(text) {
             Ok(table) => table.into_inner(),
             Err(error) => {
@@ -56,11 +53,7 @@ impl ProviderFile {
                 return file;
             }
         };
-        let mut walk = Walk {
-            text,
-            file: &file,
-            faults,
-        };
+        let mut walk = Walk { text, file: &file, faults };
         let (mut process, mut providers) = (BTreeMap::new(), Vec::new());
         for (key, value) in &table {
             match (key.get_ref().as_ref(), value.get_ref()) {
@@ -87,9 +80,7 @@ impl ProviderFile {
 impl Leaf {
     /// As it would stand in an environment variable.
     pub(super) fn text(&self) -> String {
-        self.value
-            .as_str()
-            .map_or_else(|| self.value.to_string(), |text| text.trim().to_owned())
+        self.value.as_str().map_or_else(|| self.value.to_string(), |text| text.trim().to_owned())
     }
 }
 
@@ -103,12 +94,7 @@ impl Walk<'_> {
     fn provider(&mut self, table: &Spanned<DeValue<'_>>) -> Option<ProviderTable> {
         let line = line_of(self.text, table.span().start);
         let DeValue::Table(members) = table.get_ref() else {
-            self.fault(
-                "provider",
-                line,
-                "is not a table",
-                "write [[provider]] above its keys",
-            );
+            self.fault("provider", line, "is not a table", "write [[provider]] above its keys");
             return None;
         };
         let (mut own, mut settings) = (BTreeMap::new(), BTreeMap::new());
@@ -138,34 +124,26 @@ impl Walk<'_> {
             }
             DeValue::String(text) => Some(Value::from(text.as_ref())),
             DeValue::Boolean(flag) => Some(Value::from(*flag)),
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .ok()
-                .map(Value::from),
-            DeValue::Float(number) => number
-                .as_str()
-                .parse::<f64>()
-                .ok()
-                .filter(|number| number.is_finite())
-                .map(Value::from),
+            DeValue::Integer(number) => {
+                i64::from_str_radix(number.as_str(), number.radix()).ok().map(Value::from)
+            }
+            DeValue::Float(number) => {
+                number.as_str().parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from)
+            }
             DeValue::Array(_) | DeValue::Datetime(_) => None,
         };
         match leaf {
             Some(value) => drop(into.insert(key.to_owned(), Leaf { value, line })),
-            None => self.fault(
-                key,
-                line,
-                "has a value of no use here",
-                "write a text, a number, true or false",
-            ),
+            None => {
+                self.fault(key, line, "has a value of no use here", "write a text, a number, true or false")
+            }
         }
     }
 
     fn refuse_unknown(&mut self, prefix: &str, leaves: &BTreeMap<String, Leaf>, known: &[&str]) {
         for (key, leaf) in leaves.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
-            let help = nearest(key, known.iter().copied()).map_or_else(
-                || "remove it".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
+            let help = nearest(key, known.iter().copied())
+                .map_or_else(|| "remove it".to_owned(), |near| format!("did you mean `{near}`?"));
             self.fault(&format!("{prefix}{key}"), leaf.line, "is no setting", &help);
         }
     }
@@ -178,9 +156,7 @@ impl Walk<'_> {
 
 /// The known word that a misspelt one is likely to mean.
 pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let near = known
-        .map(|candidate| (distance(word, candidate), candidate))
-        .min()?;
+    let near = known.map(|candidate| (distance(word, candidate), candidate)).min()?;
     (near.0 <= word.len().div_ceil(3)).then_some(near.1)
 }
 

@@ -34,10 +34,7 @@ pub(super) fn listen_address(text: &str) -> Result<ListenAddress, String> {
         _ => return Err(wrong()),
     };
     let port = port.parse().map_err(|_| wrong())?;
-    Ok(ListenAddress {
-        host: Some(host).filter(|host| !host.is_empty()).map(str::to_owned),
-        port,
-    })
+    Ok(ListenAddress { host: Some(host).filter(|host| !host.is_empty()).map(str::to_owned), port })
 }
 
 /// Reads a duration as Go writes it: `1h30m`, `1.5s`, `500ms`, `0`.
@@ -52,18 +49,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let number_ends = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
+        let number_ends = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let (number, behind) = rest.split_at(number_ends);
-        let unit_ends = behind
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(behind.len());
+        let unit_ends = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(unit_ends);
         let part = amount(number, unit).ok_or_else(wrong)?;
-        total = total
-            .checked_add(part)
-            .ok_or_else(|| format!("is `{text}`, which is too long"))?;
+        total = total.checked_add(part).ok_or_else(|| format!("is `{text}`, which is too long"))?;
         rest = behind;
     }
     Ok(total)
@@ -85,18 +76,12 @@ fn amount(number: &str, unit: &str) -> Option<Duration> {
         return None;
     }
     let digits = |text: &str| {
-        if text.is_empty() {
-            Some(0)
-        } else {
-            text.parse::<u64>().ok()
-        }
+        if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() }
     };
     let whole = digits(whole)?.checked_mul(nanoseconds)?;
     let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let fraction = u128::from(digits(fraction)?) * u128::from(nanoseconds) / scale;
-    Some(Duration::from_nanos(
-        whole.checked_add(u64::try_from(fraction).ok()?)?,
-    ))
+    Some(Duration::from_nanos(whole.checked_add(u64::try_from(fraction).ok()?)?))
 }
 
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
@@ -109,15 +94,12 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
         Ok(milliseconds) if milliseconds <= 60_000 => Ok(Duration::from_millis(milliseconds)),
-        _ => Err(format!(
-            "is `{text}`, which is not a number of milliseconds in that range"
-        )),
+        _ => Err(format!("is `{text}`, which is not a number of milliseconds in that range")),
     }
 }
 
 pub(super) fn count(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("is `{text}`, which is not a whole number"))
+    text.parse().map_err(|_| format!("is `{text}`, which is not a whole number"))
 }
 
 /// The words that Go's `ParseBool` takes.
@@ -161,10 +143,7 @@ pub(super) fn dns_label(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn bucket_name(text: &str) -> Result<String, String> {
-    match text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-    {
+    match text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         true => Ok(text.to_owned()),
         false => Err(format!("is `{text}`, which is not the name of a bucket")),
     }
@@ -175,17 +154,12 @@ pub(super) fn http_url(text: &str) -> Result<String, String> {
     let url = text.parse::<Uri>().map_err(|_| "is not a URL".to_owned())?;
     let shown = without_user(text);
     if !matches!(url.scheme_str(), Some("http" | "https")) {
-        return Err(format!(
-            "is `{shown}`, which has neither the scheme http nor https"
-        ));
+        return Err(format!("is `{shown}`, which has neither the scheme http nor https"));
     }
     if url.host().is_none_or(str::is_empty) {
         return Err(format!("is `{shown}`, which names no host"));
     }
-    if url
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err(format!("is `{shown}` with a user part, which would not be sent"));
     }
     if url.query().is_some() || text.contains('#') {
@@ -197,36 +171,20 @@ pub(super) fn http_url(text: &str) -> Result<String, String> {
 pub(super) fn nats_servers(text: &str) -> Result<Vec<Secret>, String> {
     let servers = text.split(',').map(str::trim).filter(|server| !server.is_empty());
     let servers = servers.map(nats_server).collect::<Result<Vec<_>, _>>()?;
-    if servers.is_empty() {
-        Err("names no server".to_owned())
-    } else {
-        Ok(servers)
-    }
+    if servers.is_empty() { Err("names no server".to_owned()) } else { Ok(servers) }
 }
 
 fn nats_server(text: &str) -> Result<Secret, String> {
     let shown = without_user(text);
-    let rest = text
-        .strip_prefix("nats://")
-        .or_else(|| text.strip_prefix("tls://"));
+    let rest = text.strip_prefix("nats://").or_else(|| text.strip_prefix("tls://"));
     let Some(rest) = rest else {
-        return Err(format!(
-            "holds `{shown}`, which has neither the scheme nats nor tls"
-        ));
+        return Err(format!("holds `{shown}`, which has neither the scheme nats nor tls"));
     };
-    let address = rest
-        .rsplit_once('@')
-        .map_or(rest, |(_, address)| address)
-        .trim_end_matches('/');
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address).trim_end_matches('/');
     // The port may be left out; a stand-in lets one rule judge both spellings.
-    let has_port = address
-        .rsplit_once(':')
-        .is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    let whole = if has_port {
-        address.to_owned()
-    } else {
-        format!("{address}:4222")
-    };
+    let has_port =
+        address.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let whole = if has_port { address.to_owned() } else { format!("{address}:4222") };
     match listen_address(&whole) {
         Ok(ListenAddress { host: Some(_), .. }) => Ok(Secret::new(text)),
         _ => Err(format!("holds `{shown}`, which names no host and port")),

@@ -15,27 +15,19 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<ProviderSettings> {
     for table in &file.providers {
         let place = Some(file.place(table.line));
         let Some(service_type) = table.own.get("service_type").map(Leaf::text) else {
-            let fault = Fault::new(
-                "provider.service_type",
-                "is not set",
-                "name the mapping that is provided",
-            );
+            let fault =
+                Fault::new("provider.service_type", "is not set", "name the mapping that is provided");
             reader.faults.push(fault.at(place));
             continue;
         };
         if !seen.insert(service_type.clone()) {
             let what = format!("is `{service_type}` a second time");
-            reader
-                .faults
-                .push(Fault::new("provider.service_type", what, "keep one of the tables").at(place));
+            reader.faults.push(Fault::new("provider.service_type", what, "keep one of the tables").at(place));
         }
         providers.push(provider(reader, service_type, Some(table)));
     }
     let types = reader.sources.service_types;
-    for service_type in types
-        .iter()
-        .filter(|service_type| seen.insert((*service_type).clone()))
-    {
+    for service_type in types.iter().filter(|service_type| seen.insert((*service_type).clone())) {
         providers.push(provider(reader, service_type.clone(), None));
     }
     require_one(reader, &providers);
@@ -63,9 +55,7 @@ fn provider(
 ) -> ProviderSettings {
     let name = named(reader, "SP_NAME", table, "name", form::dns_label);
     let endpoint = named(reader, "SP_ENDPOINT", table, "endpoint", form::http_url);
-    let display_name = table
-        .and_then(|table| table.own.get("display_name"))
-        .map(Leaf::text);
+    let display_name = table.and_then(|table| table.own.get("display_name")).map(Leaf::text);
     let display_name = display_name.or_else(|| reader.get("SP_DISPLAY_NAME", form::text));
     let values = values(reader, &service_type, table);
     ProviderSettings {
@@ -92,9 +82,7 @@ fn named(
             Err(what) => {
                 let help = format!("set it to {}", super::table::row(env).form);
                 let place = Some(reader.file.place(leaf.line));
-                reader
-                    .faults
-                    .push(Fault::new(format!("provider.{key}"), what, help).at(place));
+                reader.faults.push(Fault::new(format!("provider.{key}"), what, help).at(place));
                 None
             }
         },
@@ -111,10 +99,7 @@ fn values(
     table: Option<&ProviderTable>,
 ) -> BTreeMap<String, Value> {
     let all = reader.sources.declared;
-    let declared = all
-        .iter()
-        .filter(|declared| declared.service_type == service_type)
-        .collect::<Vec<_>>();
+    let declared = all.iter().filter(|declared| declared.service_type == service_type).collect::<Vec<_>>();
     if let Some(table) = table {
         refuse_undeclared(reader, table, &declared);
     }
@@ -130,10 +115,7 @@ fn values(
 fn value(reader: &mut Reader<'_>, declared: &DeclaredSetting, leaf: Option<&Leaf>) -> Option<Value> {
     let (read, place) = match (reader.variable(&declared.env), leaf) {
         (Some(text), _) => (from_text(declared.kind, &text), None),
-        (None, Some(leaf)) => (
-            from_file(declared.kind, &leaf.value),
-            Some(reader.file.place(leaf.line)),
-        ),
+        (None, Some(leaf)) => (from_file(declared.kind, &leaf.value), Some(reader.file.place(leaf.line))),
         (None, None) => {
             if declared.required && declared.default.is_none() {
                 let help = format!("set it to {}", wanted(declared));
@@ -150,9 +132,7 @@ fn value(reader: &mut Reader<'_>, declared: &DeclaredSetting, leaf: Option<&Leaf
         Ok(value) => Some(value),
         Err(what) => {
             let help = format!("set it to {}", wanted(declared));
-            reader
-                .faults
-                .push(Fault::new(&declared.env, what, help).at(place));
+            reader.faults.push(Fault::new(&declared.env, what, help).at(place));
             None
         }
     }
@@ -180,11 +160,7 @@ fn from_file(kind: Kind, value: &Value) -> Result<Value, String> {
         Kind::Integer => value.is_i64(),
         Kind::Number => value.is_number(),
     };
-    if fits {
-        Ok(value.clone())
-    } else {
-        Err(format!("is {value}"))
-    }
+    if fits { Ok(value.clone()) } else { Err(format!("is {value}")) }
 }
 
 fn is_allowed(declared: &DeclaredSetting, value: &Value) -> bool {
@@ -207,19 +183,13 @@ fn wanted(declared: &DeclaredSetting) -> String {
 
 fn refuse_undeclared(reader: &mut Reader<'_>, table: &ProviderTable, declared: &[&DeclaredSetting]) {
     let names = || declared.iter().map(|declared| declared.name.as_str());
-    for (key, leaf) in table
-        .settings
-        .iter()
-        .filter(|(key, _)| !names().any(|name| name == *key))
-    {
+    for (key, leaf) in table.settings.iter().filter(|(key, _)| !names().any(|name| name == *key)) {
         let help = match nearest(key, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "remove it, or declare it in the mapping".to_owned(),
         };
         let place = Some(reader.file.place(leaf.line));
         let what = "is no setting that this mapping declares";
-        reader
-            .faults
-            .push(Fault::new(format!("provider.settings.{key}"), what, help).at(place));
+        reader.faults.push(Fault::new(format!("provider.settings.{key}"), what, help).at(place));
     }
 }

@@ -14,27 +14,9 @@ pub struct Setting {
 
 /// The rows, in the order in which the reference shows them.
 pub const SETTINGS: &[Setting] = &[
-    row_of(
-        "SP_NAME",
-        "name",
-        NAME,
-        None,
-        "the provider's name in DCM; `serve` needs it",
-    ),
-    row_of(
-        "SP_DISPLAY_NAME",
-        "display_name",
-        "a text",
-        None,
-        "the provider's name for people",
-    ),
-    row_of(
-        "SP_ENDPOINT",
-        "endpoint",
-        HTTP_URL,
-        None,
-        "where DCM reaches this process; `serve` needs it",
-    ),
+    row_of("SP_NAME", "name", NAME, None, "the provider's name in DCM; `serve` needs it"),
+    row_of("SP_DISPLAY_NAME", "display_name", "a text", None, "the provider's name for people"),
+    row_of("SP_ENDPOINT", "endpoint", HTTP_URL, None, "where DCM reaches this process; `serve` needs it"),
     row_of(
         "DCM_REGISTRATION_URL",
         "registry.url",
@@ -49,20 +31,8 @@ pub const SETTINGS: &[Setting] = &[
         Some("60s"),
         "how often the registration is renewed",
     ),
-    row_of(
-        "SP_REGION",
-        "registry.region",
-        "a region code",
-        None,
-        "told to DCM as metadata.region_code",
-    ),
-    row_of(
-        "SP_ZONE",
-        "registry.zone",
-        "a zone",
-        None,
-        "told to DCM as metadata.zone",
-    ),
+    row_of("SP_REGION", "registry.region", "a region code", None, "told to DCM as metadata.region_code"),
+    row_of("SP_ZONE", "registry.zone", "a zone", None, "told to DCM as metadata.zone"),
     row_of(
         "SP_RESOURCES_TOTAL_CPU",
         "registry.total_cpu",
@@ -91,27 +61,9 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "NATS servers, any of which may answer; `serve` needs it",
     ),
-    row_of(
-        "SP_NATS_TOKEN",
-        "bus.token",
-        "a token",
-        None,
-        "signs in to NATS by token",
-    ),
-    row_of(
-        "SP_NATS_USER",
-        "bus.user",
-        "a user name",
-        None,
-        "signs in to NATS by user and password",
-    ),
-    row_of(
-        "SP_NATS_PASSWORD",
-        "bus.password",
-        "a password",
-        None,
-        "signs in to NATS by user and password",
-    ),
+    row_of("SP_NATS_TOKEN", "bus.token", "a token", None, "signs in to NATS by token"),
+    row_of("SP_NATS_USER", "bus.user", "a user name", None, "signs in to NATS by user and password"),
+    row_of("SP_NATS_PASSWORD", "bus.password", "a password", None, "signs in to NATS by user and password"),
     row_of(
         "SP_NATS_CREDENTIALS_FILE",
         "bus.credentials_file",
@@ -119,27 +71,9 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "signs in to NATS by a .creds file, read at each connect",
     ),
-    row_of(
-        "SP_NATS_TLS_CA",
-        "bus.tls_ca",
-        PATH,
-        None,
-        "PEM file of the authority that NATS is trusted by",
-    ),
-    row_of(
-        "SP_NATS_TLS_CERT",
-        "bus.tls_cert",
-        PATH,
-        None,
-        "PEM file of this client's certificate",
-    ),
-    row_of(
-        "SP_NATS_TLS_KEY",
-        "bus.tls_key",
-        PATH,
-        None,
-        "PEM file of this client's key",
-    ),
+    row_of("SP_NATS_TLS_CA", "bus.tls_ca", PATH, None, "PEM file of the authority that NATS is trusted by"),
+    row_of("SP_NATS_TLS_CERT", "bus.tls_cert", PATH, None, "PEM file of this client's certificate"),
+    row_of("SP_NATS_TLS_KEY", "bus.tls_key", PATH, None, "PEM file of this client's key"),
     row_of(
         "SP_LEDGER_BUCKET",
         "ledger.bucket",
@@ -270,13 +204,7 @@ const fn row_of(
     default: Option<&'static str>,
     about: &'static str,
 ) -> Setting {
-    Setting {
-        env,
-        key,
-        form,
-        default,
-        about,
-    }
+    Setting { env, key, form, default, about }
 }
 
 /// The row of a variable that this program itself reads.

@@ -29,10 +29,7 @@ fn an_event_has_every_attribute_and_its_data_has_exactly_three_members() {
         "data": { "id": "web-1", "status": "RUNNING", "message": "1 of 1 ready" },
     });
     assert_eq!(event.to_json(), expected);
-    assert_eq!(
-        serde_json::from_slice::<serde_json::Value>(&event.to_bytes()).unwrap(),
-        expected
-    );
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&event.to_bytes()).unwrap(), expected);
 }
 
 #[test]
@@ -43,36 +40,14 @@ fn two_replicas_give_the_same_change_the_same_id() {
 #[test]
 fn every_part_of_the_identity_changes_the_id() {
     let others = [
-        Identity {
-            provider: "k8s-west",
-            ..IDENTITY
-        },
-        Identity {
-            service_type: "other",
-            ..IDENTITY
-        },
-        Identity {
-            instance: "web-2",
-            ..IDENTITY
-        },
+        Identity { provider: "k8s-west", ..IDENTITY },
+        Identity { service_type: "other", ..IDENTITY },
+        Identity { instance: "web-2", ..IDENTITY },
         Identity { life: 4, ..IDENTITY },
-        Identity {
-            status: "FAILED",
-            ..IDENTITY
-        },
-        Identity {
-            message: "",
-            ..IDENTITY
-        },
-        Identity {
-            revision: 13,
-            ..IDENTITY
-        },
-        Identity {
-            status: "RUNNING1",
-            message: " of 1 ready",
-            ..IDENTITY
-        },
+        Identity { status: "FAILED", ..IDENTITY },
+        Identity { message: "", ..IDENTITY },
+        Identity { revision: 13, ..IDENTITY },
+        Identity { status: "RUNNING1", message: " of 1 ready", ..IDENTITY },
     ];
     for other in others {
         assert_ne!(other.event_id(), IDENTITY.event_id(), "{other:?}");

@@ -16,20 +16,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        Self {
-            ledger: Ledger::new(ms(WINDOW)),
-            now: 0,
-            heard: Vec::new(),
-        }
+        Self { ledger: Ledger::new(ms(WINDOW)), now: 0, heard: Vec::new() }
     }
 
     /// Moves the clock, delivering everything that falls due on the way.
     fn at(&mut self, time: u64) -> &mut Self {
-        while let Some(deadline) = self
-            .ledger
-            .next_deadline()
-            .filter(|deadline| *deadline <= ms(time))
-        {
+        while let Some(deadline) = self.ledger.next_deadline().filter(|deadline| *deadline <= ms(time)) {
             self.now = self.now.max(deadline.as_millis() as u64);
             for outgoing in self.ledger.due(ms(self.now)) {
                 self.hear(&outgoing);
@@ -41,8 +33,7 @@ impl Scene {
     }
 
     fn hear(&mut self, outgoing: &Outgoing) {
-        self.heard
-            .push((self.now, outgoing.id.clone(), outgoing.report.status.clone()));
+        self.heard.push((self.now, outgoing.id.clone(), outgoing.report.status.clone()));
     }
 
     fn sees(&mut self, id: &str, status: &str) -> &mut Self {
@@ -78,27 +69,12 @@ fn ms(milliseconds: u64) -> Duration {
 
 fn report(status: &str) -> Report {
     let settling = matches!(status, "FAILED" | "UNKNOWN");
-    Report {
-        status: status.to_owned(),
-        message: String::new(),
-        settling,
-    }
+    Report { status: status.to_owned(), message: String::new(), settling }
 }
 
 fn delivered(status: &str) -> Delivered {
-    let Report {
-        status,
-        message,
-        settling,
-    } = report(status);
-    Delivered {
-        life: 1,
-        status,
-        message,
-        settling,
-        ends: false,
-        revision: 7,
-    }
+    let Report { status, message, settling } = report(status);
+    Delivered { life: 1, status, message, settling, ends: false, revision: 7 }
 }
 
 #[test]
@@ -111,11 +87,7 @@ fn a_first_change_goes_out_at_once() {
 #[test]
 fn nothing_is_said_twice_while_nothing_changes() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "RUNNING")
-        .at(5_000)
-        .sees("a", "RUNNING")
-        .at(10_000);
+    scene.sees("a", "RUNNING").at(5_000).sees("a", "RUNNING").at(10_000);
     assert_eq!(scene.heard_of("a"), [(0, "RUNNING")]);
 }
 
@@ -124,15 +96,7 @@ fn a_new_message_alone_is_a_change() {
     let mut scene = Scene::new();
     scene.sees("a", "RUNNING").at(1_000);
     let message = "restarted twice".to_owned();
-    scene.ledger.observe(
-        ms(1_000),
-        "a",
-        1,
-        Report {
-            message,
-            ..report("RUNNING")
-        },
-    );
+    scene.ledger.observe(ms(1_000), "a", 1, Report { message, ..report("RUNNING") });
     scene.at(1_000);
     assert_eq!(scene.heard_of("a"), [(0, "RUNNING"), (1_000, "RUNNING")]);
 }
@@ -140,26 +104,14 @@ fn a_new_message_alone_is_a_change() {
 #[test]
 fn changes_inside_a_window_become_the_last_of_them() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "PENDING")
-        .at(100)
-        .sees("a", "RUNNING")
-        .at(200)
-        .sees("a", "FAILED")
-        .at(5_000);
+    scene.sees("a", "PENDING").at(100).sees("a", "RUNNING").at(200).sees("a", "FAILED").at(5_000);
     assert_eq!(scene.heard_of("a"), [(0, "PENDING"), (700, "FAILED")]);
 }
 
 #[test]
 fn a_change_inside_a_window_that_is_taken_back_is_never_said() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "PENDING")
-        .at(100)
-        .sees("a", "RUNNING")
-        .at(200)
-        .sees("a", "PENDING")
-        .at(5_000);
+    scene.sees("a", "PENDING").at(100).sees("a", "RUNNING").at(200).sees("a", "PENDING").at(5_000);
     assert_eq!(scene.heard_of("a"), [(0, "PENDING")]);
 }
 
@@ -167,39 +119,23 @@ fn a_change_inside_a_window_that_is_taken_back_is_never_said() {
 fn a_window_never_outlasts_four_times_its_length() {
     let mut scene = Scene::new();
     for step in 0..60 {
-        scene
-            .at(step * 100)
-            .sees("a", if step % 2 == 0 { "PENDING" } else { "RUNNING" });
+        scene.at(step * 100).sees("a", if step % 2 == 0 { "PENDING" } else { "RUNNING" });
         scene.ledger.observe(
             ms(step * 100),
             "a",
             1,
-            Report {
-                message: step.to_string(),
-                ..report("RUNNING")
-            },
+            Report { message: step.to_string(), ..report("RUNNING") },
         );
     }
-    let times = scene
-        .heard_of("a")
-        .into_iter()
-        .map(|(time, _)| time)
-        .collect::<Vec<_>>();
-    assert!(
-        times.windows(2).all(|pair| pair[1] - pair[0] <= 4 * WINDOW),
-        "{times:?}"
-    );
+    let times = scene.heard_of("a").into_iter().map(|(time, _)| time).collect::<Vec<_>>();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= 4 * WINDOW), "{times:?}");
     assert!(times.len() >= 3, "{times:?}");
 }
 
 #[test]
 fn a_busy_instance_delays_no_other() {
     let mut scene = Scene::new();
-    scene
-        .sees("busy", "PENDING")
-        .at(100)
-        .sees("busy", "RUNNING")
-        .sees("calm", "PENDING");
+    scene.sees("busy", "PENDING").at(100).sees("busy", "RUNNING").sees("calm", "PENDING");
     assert_eq!(scene.heard_of("calm"), [(100, "PENDING")]);
 }
 
@@ -219,37 +155,21 @@ fn an_unanswered_report_holds_back_its_own_instance_only() {
 #[test]
 fn running_error_running_within_a_window_is_no_event() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "RUNNING")
-        .at(2_000)
-        .sees("a", "FAILED")
-        .at(2_300)
-        .sees("a", "RUNNING")
-        .at(9_000);
+    scene.sees("a", "RUNNING").at(2_000).sees("a", "FAILED").at(2_300).sees("a", "RUNNING").at(9_000);
     assert_eq!(scene.heard_of("a"), [(0, "RUNNING")]);
 }
 
 #[test]
 fn running_error_is_one_failed_after_a_window() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "RUNNING")
-        .at(2_000)
-        .sees("a", "UNKNOWN")
-        .at(2_200)
-        .sees("a", "FAILED")
-        .at(9_000);
+    scene.sees("a", "RUNNING").at(2_000).sees("a", "UNKNOWN").at(2_200).sees("a", "FAILED").at(9_000);
     assert_eq!(scene.heard_of("a"), [(0, "RUNNING"), (2_500, "FAILED")]);
 }
 
 #[test]
 fn a_settling_status_waits_only_after_a_good_one() {
     let mut scene = Scene::new();
-    scene
-        .sees("new", "FAILED")
-        .at(2_000)
-        .sees("new", "UNKNOWN")
-        .at(2_000);
+    scene.sees("new", "FAILED").at(2_000).sees("new", "UNKNOWN").at(2_000);
     assert_eq!(scene.heard_of("new"), [(0, "FAILED"), (2_000, "UNKNOWN")]);
 }
 
@@ -267,25 +187,14 @@ fn a_restored_status_is_not_said_again() {
     scene.sees("a", "RUNNING").at(2_000);
     assert!(scene.heard.is_empty());
     scene.sees("a", "PENDING");
-    assert_eq!(
-        scene.ledger.last_delivered("a").map(|last| last.revision),
-        Some(8)
-    );
+    assert_eq!(scene.ledger.last_delivered("a").map(|last| last.revision), Some(8));
 }
 
 #[test]
 fn an_owed_end_goes_out_before_the_next_life_begins() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "RUNNING")
-        .at(100)
-        .loses(1, "a")
-        .at(200)
-        .sees_in(2, "a", "PENDING");
-    assert_eq!(
-        scene.heard_of("a"),
-        [(0, "RUNNING"), (200, "DELETED"), (200, "PENDING")]
-    );
+    scene.sees("a", "RUNNING").at(100).loses(1, "a").at(200).sees_in(2, "a", "PENDING");
+    assert_eq!(scene.heard_of("a"), [(0, "RUNNING"), (200, "DELETED"), (200, "PENDING")]);
 }
 
 #[test]
@@ -307,11 +216,7 @@ fn an_end_told_after_its_successor_was_heard_is_dropped() {
 #[test]
 fn a_late_word_of_an_earlier_life_is_dropped() {
     let mut scene = Scene::new();
-    scene
-        .sees_in(2, "a", "PENDING")
-        .at(2_000)
-        .sees_in(1, "a", "RUNNING")
-        .at(5_000);
+    scene.sees_in(2, "a", "PENDING").at(2_000).sees_in(1, "a", "RUNNING").at(5_000);
     assert_eq!(scene.heard_of("a"), [(0, "PENDING")]);
 }
 
@@ -341,10 +246,7 @@ fn a_failed_report_is_tried_again_under_the_same_revision() {
     scene.ledger.observe(ms(0), "a", 1, report("RUNNING"));
     let first = scene.due_one();
     scene.ledger.failed(ms(0), &first);
-    assert!(
-        scene.ledger.due(ms(0)).is_empty(),
-        "a failure is followed by a pause"
-    );
+    assert!(scene.ledger.due(ms(0)).is_empty(), "a failure is followed by a pause");
     scene.now = 5_000;
     assert_eq!(scene.due_one(), first);
 }
@@ -357,14 +259,7 @@ fn after_failures_the_newest_status_wins() {
     scene.ledger.observe(ms(10), "a", 1, report("RUNNING"));
     scene.ledger.failed(ms(20), &first);
     scene.at(9_000);
-    assert_eq!(
-        scene
-            .heard_of("a")
-            .iter()
-            .map(|(_, status)| *status)
-            .collect::<Vec<_>>(),
-        ["RUNNING"]
-    );
+    assert_eq!(scene.heard_of("a").iter().map(|(_, status)| *status).collect::<Vec<_>>(), ["RUNNING"]);
 }
 
 #[test]
@@ -378,10 +273,7 @@ fn a_return_is_said_when_the_failed_report_may_have_arrived() {
     scene.sees("a", "RUNNING").at(9_000);
     assert_eq!(scene.heard.len(), 2);
     let last = scene.ledger.last_delivered("a").unwrap();
-    assert!(
-        last.status == "RUNNING" && last.revision > doubtful.revision,
-        "{last:?}"
-    );
+    assert!(last.status == "RUNNING" && last.revision > doubtful.revision, "{last:?}");
 }
 
 #[test]
@@ -408,12 +300,7 @@ fn when_the_bus_is_back_no_pause_is_waited_out() {
 #[test]
 fn a_flush_waits_for_neither_window_nor_settling() {
     let mut scene = Scene::new();
-    scene
-        .sees("a", "PENDING")
-        .sees("b", "RUNNING")
-        .at(100)
-        .sees("a", "RUNNING")
-        .sees("b", "FAILED");
+    scene.sees("a", "PENDING").sees("b", "RUNNING").at(100).sees("a", "RUNNING").sees("b", "FAILED");
     scene.ledger.flush();
     scene.at(100);
     assert_eq!(scene.heard_of("a"), [(0, "PENDING"), (100, "RUNNING")]);
@@ -435,10 +322,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
@@ -458,9 +342,8 @@ impl RoughScene {
         let index = dice.roll(3) as usize;
         let id = index.to_string();
         let statuses = ["PENDING", "RUNNING", "FAILED", "UNKNOWN"];
-        let (life, ended) = self.observed[index]
-            .as_ref()
-            .map_or((1, false), |(life, _, ended)| (*life, *ended));
+        let (life, ended) =
+            self.observed[index].as_ref().map_or((1, false), |(life, _, ended)| (*life, *ended));
         if dice.roll(8) == 0 && !ended {
             ledger.gone(ms(now), &id, life, report("DELETED"));
             self.observed[index] = Some((life, report("DELETED"), true));
@@ -491,10 +374,7 @@ impl RoughScene {
 
     fn arrive(&mut self, outgoing: &Outgoing) {
         let arrived = &mut self.arrived[outgoing.id.parse::<usize>().unwrap()];
-        if !arrived
-            .iter()
-            .any(|earlier| earlier.revision == outgoing.revision)
-        {
+        if !arrived.iter().any(|earlier| earlier.revision == outgoing.revision) {
             arrived.push(outgoing.clone());
         }
     }
@@ -526,12 +406,8 @@ fn without_failures_nothing_is_ever_said_twice_in_a_row() {
 /// Eighty random steps and two quiet windows; gives what arrived, an instance a list.
 fn rough_run(seed: u64, lossy: bool) -> Vec<Vec<Outgoing>> {
     let (mut ledger, mut dice, mut now) = (Ledger::new(ms(WINDOW)), Dice(seed), 0);
-    let mut rough = RoughScene {
-        observed: vec![None; 3],
-        arrived: vec![Vec::new(); 3],
-        in_flight: vec![],
-        lossy,
-    };
+    let mut rough =
+        RoughScene { observed: vec![None; 3], arrived: vec![Vec::new(); 3], in_flight: vec![], lossy };
     for _ in 0..80 {
         now += dice.roll(400);
         rough.step(&mut ledger, &mut dice, now);

@@ -26,15 +26,8 @@ struct Start {
 
 impl Start {
     fn least() -> Self {
-        let variables = LEAST
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
-        Self {
-            variables,
-            types: vec!["sample".to_owned()],
-            ..Self::default()
-        }
+        let variables = LEAST.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Self { variables, types: vec!["sample".to_owned()], ..Self::default() }
     }
 
     fn with(mut self, name: &str, value: &str) -> Self {
@@ -72,12 +65,7 @@ impl Start {
     }
 
     fn faults(&self) -> Vec<String> {
-        self.read()
-            .unwrap_err()
-            .0
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        self.read().unwrap_err().0.iter().map(ToString::to_string).collect()
     }
 
     fn only_fault(&self) -> String {
@@ -102,22 +90,14 @@ fn exposure() -> DeclaredSetting {
 #[test]
 fn the_least_that_serve_needs_is_enough() {
     let settings = Start::least().settings();
-    assert_eq!(
-        settings.server.address,
-        ListenAddress {
-            host: None,
-            port: 8080
-        }
-    );
+    assert_eq!(settings.server.address, ListenAddress { host: None, port: 8080 });
     assert_eq!(settings.server.shutdown_timeout, Duration::from_secs(15));
     assert_eq!(settings.server.request_timeout, Duration::from_secs(30));
     assert_eq!(settings.cluster.namespace, "default");
     assert_eq!(settings.monitor.window, Duration::from_millis(500));
     assert_eq!(settings.monitor.resync_period, Duration::from_secs(600));
     assert_eq!(settings.registry.interval, Duration::from_secs(60));
-    let [provider] = settings.providers.as_slice() else {
-        panic!("{:?}", settings.providers)
-    };
+    let [provider] = settings.providers.as_slice() else { panic!("{:?}", settings.providers) };
     assert_eq!(
         (provider.name.as_str(), provider.endpoint.as_str()),
         ("k8s-east", "http://east.example.com:8080")
@@ -134,17 +114,9 @@ fn everything_that_is_missing_or_wrong_is_named_at_once() {
         .with("SP_EXPOSURE", "ajar")
         .declaring(exposure());
     let faults = start.faults();
-    let named = faults
-        .iter()
-        .map(|fault| fault.split(' ').next().unwrap())
-        .collect::<Vec<_>>();
-    let expected = [
-        "SP_SERVER_SHUTDOWN_TIMEOUT",
-        "SP_NAME",
-        "SP_EXPOSURE",
-        "DCM_REGISTRATION_URL",
-        "SP_NATS_URL",
-    ];
+    let named = faults.iter().map(|fault| fault.split(' ').next().unwrap()).collect::<Vec<_>>();
+    let expected =
+        ["SP_SERVER_SHUTDOWN_TIMEOUT", "SP_NAME", "SP_EXPOSURE", "DCM_REGISTRATION_URL", "SP_NATS_URL"];
     assert_eq!(named, expected, "{faults:?}");
     assert_eq!(faults[2], "SP_EXPOSURE is \"ajar\"; set it to open or closed");
 }
@@ -152,24 +124,14 @@ fn everything_that_is_missing_or_wrong_is_named_at_once() {
 #[test]
 fn a_process_without_a_type_still_names_what_else_it_lacks() {
     let faults = Start::default().faults().join("\n");
-    for name in [
-        "service_type",
-        "SP_NAME",
-        "SP_ENDPOINT",
-        "DCM_REGISTRATION_URL",
-        "SP_NATS_URL",
-    ] {
+    for name in ["service_type", "SP_NAME", "SP_ENDPOINT", "DCM_REGISTRATION_URL", "SP_NATS_URL"] {
         assert!(faults.contains(&format!("{name} is not")), "{name}: {faults}");
     }
 }
 
 #[test]
 fn an_incomplete_start_needs_neither_registry_nor_bus() {
-    let start = Start {
-        incomplete: true,
-        types: vec!["sample".to_owned()],
-        ..Start::default()
-    };
+    let start = Start { incomplete: true, types: vec!["sample".to_owned()], ..Start::default() };
     let settings = start.settings();
     assert!(settings.registry.url.is_none() && settings.bus.servers.is_empty());
 }
@@ -186,67 +148,28 @@ fn durations_are_read_as_go_writes_them() {
     ];
     for (text, milliseconds) in cases {
         let settings = Start::least().with("SP_MONITOR_RESYNC_PERIOD", text).settings();
-        assert_eq!(
-            settings.monitor.resync_period,
-            Duration::from_millis(milliseconds),
-            "{text}"
-        );
+        assert_eq!(settings.monitor.resync_period, Duration::from_millis(milliseconds), "{text}");
     }
-    for text in [
-        "15",
-        "s",
-        "1.s.",
-        "-5s",
-        "5 s",
-        "5d",
-        "1e3s",
-        ".s",
-        "0s",
-        "99999999999h",
-    ] {
+    for text in ["15", "s", "1.s.", "-5s", "5 s", "5d", "1e3s", ".s", "0s", "99999999999h"] {
         let fault = Start::least().with("SP_MONITOR_RESYNC_PERIOD", text).only_fault();
-        assert!(
-            fault.starts_with("SP_MONITOR_RESYNC_PERIOD is"),
-            "{text}: {fault}"
-        );
+        assert!(fault.starts_with("SP_MONITOR_RESYNC_PERIOD is"), "{text}: {fault}");
     }
 }
 
 #[test]
 fn zero_lifts_a_limit_of_the_server() {
-    assert_eq!(
-        Start::least()
-            .with("SP_SERVER_IDLE_TIMEOUT", "0")
-            .settings()
-            .server
-            .idle_timeout,
-        None
-    );
+    assert_eq!(Start::least().with("SP_SERVER_IDLE_TIMEOUT", "0").settings().server.idle_timeout, None);
 }
 
 #[test]
 fn addresses_are_read_as_go_writes_them() {
     for text in [":8080", "127.0.0.1:0", "localhost:80", "[::1]:9090"] {
-        let address = Start::least()
-            .with("SP_SERVER_ADDRESS", text)
-            .settings()
-            .server
-            .address;
+        let address = Start::least().with("SP_SERVER_ADDRESS", text).settings().server.address;
         assert_eq!(address.to_string(), text);
     }
-    for text in [
-        "8080",
-        "::1:80",
-        "[nonsense]:80",
-        ":http",
-        ":70000",
-        "http://x:80",
-    ] {
+    for text in ["8080", "::1:80", "[nonsense]:80", ":http", ":70000", "http://x:80"] {
         assert!(
-            Start::least()
-                .with("SP_SERVER_ADDRESS", text)
-                .only_fault()
-                .starts_with("SP_SERVER_ADDRESS"),
+            Start::least().with("SP_SERVER_ADDRESS", text).only_fault().starts_with("SP_SERVER_ADDRESS"),
             "{text}"
         );
     }
@@ -254,31 +177,11 @@ fn addresses_are_read_as_go_writes_them() {
 
 #[test]
 fn several_nats_servers_stand_between_commas() {
-    let settings = Start::least()
-        .with("SP_NATS_URL", "nats://a:4222, tls://u:p@b,nats://[::1]")
-        .settings();
-    let servers = settings
-        .bus
-        .servers
-        .iter()
-        .map(Secret::reveal)
-        .collect::<Vec<_>>();
+    let settings = Start::least().with("SP_NATS_URL", "nats://a:4222, tls://u:p@b,nats://[::1]").settings();
+    let servers = settings.bus.servers.iter().map(Secret::reveal).collect::<Vec<_>>();
     assert_eq!(servers, ["nats://a:4222", "tls://u:p@b", "nats://[::1]"]);
-    for text in [
-        "a:4222",
-        "http://a:4222",
-        "nats://",
-        "nats://a:port",
-        ",",
-        "nats://a,b",
-    ] {
-        assert!(
-            Start::least()
-                .with("SP_NATS_URL", text)
-                .only_fault()
-                .starts_with("SP_NATS_URL"),
-            "{text}"
-        );
+    for text in ["a:4222", "http://a:4222", "nats://", "nats://a:port", ",", "nats://a,b"] {
+        assert!(Start::least().with("SP_NATS_URL", text).only_fault().starts_with("SP_NATS_URL"), "{text}");
     }
 }
 
@@ -295,14 +198,9 @@ fn a_secret_is_shown_neither_by_a_fault_nor_by_debug() {
 
 #[test]
 fn a_registration_url_needs_scheme_and_host_and_carries_nothing_else() {
-    for text in [
-        "dcm/api",
-        "ftp://dcm/api",
-        "http:///api",
-        "https://u:p@dcm/api",
-        "http://dcm/api?x=1",
-        "/api",
-    ] {
+    for text in
+        ["dcm/api", "ftp://dcm/api", "http:///api", "https://u:p@dcm/api", "http://dcm/api?x=1", "/api"]
+    {
         let fault = Start::least().with("DCM_REGISTRATION_URL", text).only_fault();
         assert!(fault.starts_with("DCM_REGISTRATION_URL "), "{text}: {fault}");
     }
@@ -310,34 +208,16 @@ fn a_registration_url_needs_scheme_and_host_and_carries_nothing_else() {
 
 #[test]
 fn half_a_pair_and_two_ways_to_sign_in_are_faults() {
-    assert!(
-        Start::least()
-            .with("SP_NATS_USER", "u")
-            .only_fault()
-            .starts_with("SP_NATS_PASSWORD")
-    );
-    assert!(
-        Start::least()
-            .with("SP_NATS_TLS_KEY", "k")
-            .only_fault()
-            .starts_with("SP_NATS_TLS_CERT")
-    );
-    let two = Start::least()
-        .with("SP_NATS_TOKEN", "t")
-        .with("SP_NATS_CREDENTIALS_FILE", "f");
+    assert!(Start::least().with("SP_NATS_USER", "u").only_fault().starts_with("SP_NATS_PASSWORD"));
+    assert!(Start::least().with("SP_NATS_TLS_KEY", "k").only_fault().starts_with("SP_NATS_TLS_CERT"));
+    let two = Start::least().with("SP_NATS_TOKEN", "t").with("SP_NATS_CREDENTIALS_FILE", "f");
     assert!(two.only_fault().starts_with("SP_NATS_TOKEN"));
 }
 
 #[test]
 fn a_declared_setting_reaches_its_provider_by_name() {
-    let settings = Start::least()
-        .with("SP_EXPOSURE", "open")
-        .declaring(exposure())
-        .settings();
-    assert_eq!(
-        settings.providers[0].values,
-        BTreeMap::from([("exposure".to_owned(), json!("open"))])
-    );
+    let settings = Start::least().with("SP_EXPOSURE", "open").declaring(exposure()).settings();
+    assert_eq!(settings.providers[0].values, BTreeMap::from([("exposure".to_owned(), json!("open"))]));
 }
 
 #[test]
@@ -352,18 +232,10 @@ fn a_declared_setting_has_the_type_that_the_mapping_says() {
         (Kind::String, "yes", Some(json!("yes"))),
     ];
     for (kind, text, expected) in cases {
-        let declared = DeclaredSetting {
-            kind,
-            allowed: vec![],
-            ..exposure()
-        };
-        let read = Start::least()
-            .with("SP_EXPOSURE", text)
-            .declaring(declared)
-            .read();
+        let declared = DeclaredSetting { kind, allowed: vec![], ..exposure() };
+        let read = Start::least().with("SP_EXPOSURE", text).declaring(declared).read();
         assert_eq!(
-            read.ok()
-                .map(|settings| settings.providers[0].values["exposure"].clone()),
+            read.ok().map(|settings| settings.providers[0].values["exposure"].clone()),
             expected,
             "{text}"
         );
@@ -372,20 +244,14 @@ fn a_declared_setting_has_the_type_that_the_mapping_says() {
 
 #[test]
 fn the_environment_goes_before_the_file_and_the_file_before_the_default() {
-    let default = DeclaredSetting {
-        default: Some(json!("closed")),
-        ..exposure()
-    };
+    let default = DeclaredSetting { default: Some(json!("closed")), ..exposure() };
     let table = "[[provider]]\nservice_type = \"sample\"\n";
     let told = format!("{table}settings = {{ exposure = \"open\" }}\n");
     let exposed =
         |start: Start| start.declaring(default.clone()).settings().providers[0].values["exposure"].clone();
     assert_eq!(exposed(Start::least().file(table)), json!("closed"));
     assert_eq!(exposed(Start::least().file(&told)), json!("open"));
-    assert_eq!(
-        exposed(Start::least().file(&told).with("SP_EXPOSURE", "closed")),
-        json!("closed")
-    );
+    assert_eq!(exposed(Start::least().file(&told).with("SP_EXPOSURE", "closed")), json!("closed"));
 }
 
 #[test]
@@ -412,11 +278,7 @@ fn a_file_gives_each_type_its_own_name() {
     let settings = Start::default().file(file).settings();
     assert_eq!(settings.monitor.window, Duration::from_millis(250));
     assert_eq!(settings.server.address.to_string(), "127.0.0.1:9000");
-    let names = settings
-        .providers
-        .iter()
-        .map(|provider| provider.name.as_str())
-        .collect::<Vec<_>>();
+    let names = settings.providers.iter().map(|provider| provider.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["sample-east", "other-east"]);
     assert_eq!(settings.providers[1].endpoint, "https://other:8443");
 }
@@ -428,10 +290,7 @@ fn a_wrong_file_is_named_with_its_line() {
             "[server]\nadress = \":1\"\n",
             "provider.toml:2: server.adress is no setting; did you mean `server.address`?",
         ),
-        (
-            "[monitor]\n\ndebounce_ms = \"soon\"\n",
-            "provider.toml:3: SP_MONITOR_DEBOUNCE_MS is `soon`",
-        ),
+        ("[monitor]\n\ndebounce_ms = \"soon\"\n", "provider.toml:3: SP_MONITOR_DEBOUNCE_MS is `soon`"),
         (
             "[[provider]]\nservice_typ = \"sample\"\n",
             "provider.toml:2: provider.service_typ is no setting; did you mean `service_type`?",
@@ -440,47 +299,28 @@ fn a_wrong_file_is_named_with_its_line() {
             "[[provider]]\nservice_type = \"sample\"\nsettings = { exposur = 1 }\n",
             "provider.toml:3: provider.settings.exposur is no setting",
         ),
-        (
-            "[server]\naddress = [1]\n",
-            "provider.toml:2: server.address has a value of no use here",
-        ),
+        ("[server]\naddress = [1]\n", "provider.toml:2: server.address has a value of no use here"),
         ("a = \n", "provider.toml:1: provider.toml is not TOML"),
     ];
     for (file, expected) in cases {
-        let start = Start::least()
-            .file(file)
-            .with("SP_EXPOSURE", "open")
-            .declaring(exposure());
+        let start = Start::least().file(file).with("SP_EXPOSURE", "open").declaring(exposure());
         let faults = start.faults();
-        assert!(
-            faults.iter().any(|fault| fault.starts_with(expected)),
-            "{file}: {faults:?}"
-        );
+        assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{file}: {faults:?}");
     }
 }
 
 #[test]
 fn a_type_may_stand_in_one_table_only() {
     let table = "[[provider]]\nservice_type = \"sample\"\n";
-    assert!(
-        Start::least()
-            .file(&table.repeat(2))
-            .only_fault()
-            .contains("a second time")
-    );
+    assert!(Start::least().file(&table.repeat(2)).only_fault().contains("a second time"));
 }
 
 #[test]
 fn every_row_of_the_table_is_whole_and_unlike_every_other() {
     for (index, setting) in SETTINGS.iter().enumerate() {
-        assert!(
-            !setting.form.is_empty() && !setting.about.is_empty(),
-            "{}",
-            setting.env
-        );
-        let clash = SETTINGS[..index]
-            .iter()
-            .any(|other| other.env == setting.env || other.key == setting.key);
+        assert!(!setting.form.is_empty() && !setting.about.is_empty(), "{}", setting.env);
+        let clash =
+            SETTINGS[..index].iter().any(|other| other.env == setting.env || other.key == setting.key);
         assert!(!clash, "{} or {} stands twice", setting.env, setting.key);
     }
 }
@@ -491,8 +331,6 @@ fn every_default_is_a_good_value_and_every_key_of_the_file_is_read() {
         let Some(default) = setting.default else { continue };
         Start::least().with(setting.env, default).settings();
         let (section, key) = setting.key.split_once('.').unwrap();
-        Start::least()
-            .file(&format!("[{section}]\n{key} = {}\n", Value::from(default)))
-            .settings();
+        Start::least().file(&format!("[{section}]\n{key} = {}\n", Value::from(default))).settings();
     }
 }

@@ -36,10 +36,7 @@ impl Memory {
 
 impl Resources for Memory {
     fn collections(&self) -> Arc<[Collection]> {
-        let action = |name: &str, method| Action {
-            name: name.into(),
-            method,
-        };
+        let action = |name: &str, method| Action { name: name.into(), method };
         let things = Collection {
             name: "things".into(),
             operations: vec![Method::POST, Method::GET, Method::DELETE],
@@ -97,9 +94,7 @@ impl Resources for Memory {
     async fn act(&self, _: &str, id: &str, act: Act) -> Result<Outcome, Problem> {
         match act.name.as_str() {
             "logs" => Ok(Outcome::Text(format!("{id} {:?}", act.query))),
-            _ => Ok(Outcome::Json(
-                json!({ "id": id, "did": act.name, "body": act.body }),
-            )),
+            _ => Ok(Outcome::Json(json!({ "id": id, "did": act.name, "body": act.body }))),
         }
     }
 }
@@ -122,19 +117,11 @@ impl Server {
         let running = tokio::spawn(run(listener, service, limits, async {
             let _ = asked.await;
         }));
-        Self {
-            address,
-            memory,
-            shutdown,
-            running,
-        }
+        Self { address, memory, shutdown, running }
     }
 
     pub(super) async fn open(&self) -> Client {
-        Client {
-            stream: TcpStream::connect(self.address).await.unwrap(),
-            rest: Vec::new(),
-        }
+        Client { stream: TcpStream::connect(self.address).await.unwrap(), rest: Vec::new() }
     }
 
     /// One request on a connection of its own.
@@ -147,11 +134,7 @@ impl Server {
     /// The same for HEAD, whose answer tells the length of a body that does not come.
     pub(super) async fn ask_head(&self, path: &str) -> Answer {
         let mut client = self.open().await;
-        client
-            .send(format!(
-                "HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-            ))
-            .await;
+        client.send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
         let answer = client.answer(true).await.expect("an answer");
         assert!(client.is_closed().await, "HEAD {path} sent a body");
         answer
@@ -185,9 +168,7 @@ impl Client {
         };
         let head = String::from_utf8(self.rest.drain(..end).collect()).unwrap();
         let mut answer = Answer::from_head(&head);
-        let length = answer
-            .header("content-length")
-            .map_or(0, |length| length.parse().unwrap());
+        let length = answer.header("content-length").map_or(0, |length| length.parse().unwrap());
         if !to_head {
             while self.rest.len() < length {
                 self.more().await?;
@@ -221,28 +202,16 @@ pub(super) struct Answer {
 impl Answer {
     fn from_head(head: &str) -> Self {
         let mut lines = head.lines();
-        let status = lines
-            .next()
-            .and_then(|line| line.split(' ').nth(1))
-            .unwrap()
-            .parse()
-            .unwrap();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap().parse().unwrap();
         let headers = lines
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        Self {
-            status,
-            headers,
-            body: String::new(),
-        }
+        Self { status, headers, body: String::new() }
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn json(&self) -> Value {
@@ -271,9 +240,7 @@ pub(super) fn bare(method: &str, path: &str) -> String {
 /// A request with a body and further header lines.
 pub(super) fn with_body(method: &str, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{headers}\r\n",
-        body.len()
-    );
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }

@@ -16,22 +16,13 @@ use crate::process::{Process, tail};
 const GO_MOD: &str = include_str!("../../../testdata/controlplane/go.mod");
 const GO_SUM: &str = include_str!("../../../testdata/controlplane/go.sum");
 
-const ETCD: Server = Server {
-    name: "etcd",
-    package: "go.etcd.io/etcd/server/v3",
-    built_as: "server",
-};
+const ETCD: Server = Server { name: "etcd", package: "go.etcd.io/etcd/server/v3", built_as: "server" };
 const API_SERVER: Server = Server::kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver");
 const KUBECTL: Server = Server::kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl");
-const CONTROLLER_MANAGER: Server = Server::kubernetes(
-    "kube-controller-manager",
-    "k8s.io/kubernetes/cmd/kube-controller-manager",
-);
-const NATS: Server = Server {
-    name: "nats-server",
-    package: "github.com/nats-io/nats-server/v2",
-    built_as: "nats-server",
-};
+const CONTROLLER_MANAGER: Server =
+    Server::kubernetes("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager");
+const NATS: Server =
+    Server { name: "nats-server", package: "github.com/nats-io/nats-server/v2", built_as: "nats-server" };
 
 /// What KUBEBUILDER_ASSETS promises.
 const ASSETS: [Server; 3] = [ETCD, API_SERVER, KUBECTL];
@@ -51,15 +42,10 @@ pub struct Binaries {
 impl Binaries {
     /// Finds them, building what is missing. Blocks the thread: for minutes, if nothing is built yet.
     pub fn find() -> Result<Self> {
-        let assets = env::var_os("KUBEBUILDER_ASSETS")
-            .filter(|folder| !folder.is_empty())
-            .map(PathBuf::from);
+        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty()).map(PathBuf::from);
         if let Some(assets) = &assets {
-            let absent: Vec<_> = ASSETS
-                .iter()
-                .filter(|s| !assets.join(s.name).is_file())
-                .map(|s| s.name)
-                .collect();
+            let absent: Vec<_> =
+                ASSETS.iter().filter(|s| !assets.join(s.name).is_file()).map(|s| s.name).collect();
             if !absent.is_empty() {
                 return Err(Failure::new(format!(
                     "KUBEBUILDER_ASSETS is {}, which lacks {}; put them there, or unset it to have them built \
@@ -69,11 +55,8 @@ impl Binaries {
                 )));
             }
         }
-        let given = |server: &Server| {
-            assets
-                .as_ref()
-                .is_some_and(|folder| folder.join(server.name).is_file())
-        };
+        let given =
+            |server: &Server| assets.as_ref().is_some_and(|folder| folder.join(server.name).is_file());
         let needed: Vec<Server> = ASSETS.into_iter().chain(BESIDE).filter(|s| !given(s)).collect();
         let cache = cache_folder()?;
         build_missing(&cache, &needed)?;
@@ -101,21 +84,13 @@ struct Server {
 
 impl Server {
     const fn kubernetes(name: &'static str, package: &'static str) -> Self {
-        Self {
-            name,
-            package,
-            built_as: name,
-        }
+        Self { name, package, built_as: name }
     }
 }
 
 /// One folder for each state of the Go module, where neither git nor cargo cleans.
 fn cache_folder() -> Result<PathBuf> {
-    let set = |name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("MAPWRIGHT_TESTBED_DIR")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("mapwright/testbed")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/mapwright/testbed")))
@@ -128,13 +103,7 @@ fn cache_folder() -> Result<PathBuf> {
 }
 
 fn build_missing(cache: &Path, needed: &[Server]) -> Result<()> {
-    let missing = || {
-        needed
-            .iter()
-            .copied()
-            .filter(|s| !cache.join(s.name).is_file())
-            .collect::<Vec<_>>()
-    };
+    let missing = || needed.iter().copied().filter(|s| !cache.join(s.name).is_file()).collect::<Vec<_>>();
     if missing().is_empty() {
         return Ok(());
     }
@@ -142,20 +111,12 @@ fn build_missing(cache: &Path, needed: &[Server]) -> Result<()> {
     let _lock = lock(&cache.with_extension("lock"))?;
     // Another process may have built them while we waited.
     let missing = missing();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        build(cache, &missing)
-    }
+    if missing.is_empty() { Ok(()) } else { build(cache, &missing) }
 }
 
 /// The lock goes with the file, also when its holder is killed.
 fn lock(path: &Path) -> Result<File> {
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .context(path.display())?;
+    let file = File::options().create(true).append(true).open(path).context(path.display())?;
     let start = Instant::now();
     let mut told = Duration::ZERO;
     loop {
@@ -185,42 +146,24 @@ fn build(cache: &Path, missing: &[Server]) -> Result<()> {
     fs::write(workshop.join("go.mod"), GO_MOD)?;
     fs::write(workshop.join("go.sum"), GO_SUM)?;
 
-    let version = GO_MOD
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
-    let version = version
-        .and_then(|rest| rest.split_whitespace().next())
-        .unwrap_or("0.0.0");
+    let version = GO_MOD.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
+    let version = version.and_then(|rest| rest.split_whitespace().next()).unwrap_or("0.0.0");
     let mut go = Command::new("go");
-    go.current_dir(&workshop)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off");
+    go.current_dir(&workshop).env("CGO_ENABLED", "0").env("GOWORK", "off");
     go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags"]);
-    go.arg(format!(
-        "-s -w -X k8s.io/component-base/version.gitVersion=v{version}"
-    ));
-    go.args(["-o", "bin/"])
-        .args(missing.iter().map(|server| server.package));
+    go.arg(format!("-s -w -X k8s.io/component-base/version.gitVersion=v{version}"));
+    go.args(["-o", "bin/"]).args(missing.iter().map(|server| server.package));
 
     let log = workshop.join("build.log");
     let names: Vec<_> = missing.iter().map(|server| server.name).collect();
     let names = names.join(", ");
-    progress(&format!(
-        "building {names} {version}, once; about 10 minutes on two cores with cold caches"
-    ));
+    progress(&format!("building {names} {version}, once; about 10 minutes on two cores with cold caches"));
     let took = wait_with_progress(Process::spawn_logged(&go, &log)?, &log, &names)?;
     for server in missing {
-        fs::rename(
-            workshop.join("bin").join(server.built_as),
-            cache.join(server.name),
-        )
-        .context(format!("cannot move the built {}", server.name))?;
+        fs::rename(workshop.join("bin").join(server.built_as), cache.join(server.name))
+            .context(format!("cannot move the built {}", server.name))?;
     }
-    progress(&format!(
-        "built {names} in {} s, kept in {}",
-        took.as_secs(),
-        cache.display()
-    ));
+    progress(&format!("built {names} in {} s, kept in {}", took.as_secs(), cache.display()));
     Ok(fs::remove_dir_all(&workshop)?)
 }
 
@@ -233,9 +176,7 @@ fn wait_with_progress(mut go: Process, log: &Path, names: &str) -> Result<Durati
                 return Ok(start.elapsed());
             }
             let text = tail(log, 20);
-            return Err(Failure::new(format!(
-                "go build of {names} failed ({status}):\n{text}"
-            )));
+            return Err(Failure::new(format!("go build of {names} failed ({status}):\n{text}")));
         }
         if start.elapsed() >= told {
             let last = tail(log, 1);
@@ -247,11 +188,7 @@ fn wait_with_progress(mut go: Process, log: &Path, names: &str) -> Result<Durati
 }
 
 fn require_go(missing: &[Server]) -> Result<()> {
-    let found = Command::new("go")
-        .arg("version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
         return Ok(());
     }

@@ -30,11 +30,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self {
-            controller_manager: true,
-            users: vec!["limited".to_owned()],
-            api_server_flags: Vec::new(),
-        }
+        Self { controller_manager: true, users: vec!["limited".to_owned()], api_server_flags: Vec::new() }
     }
 }
 
@@ -91,11 +87,7 @@ impl ControlPlane {
         let authority = self.scratch.join("apiserver/apiserver.crt");
         let text = credentials::kubeconfig(server, &authority.to_string_lossy(), user);
         let port = server.rsplit(':').next().unwrap_or_default();
-        let name = if server == self.url() {
-            user.to_owned()
-        } else {
-            format!("{user}-{port}")
-        };
+        let name = if server == self.url() { user.to_owned() } else { format!("{user}-{port}") };
         self.scratch.write(&format!("{name}.kubeconfig"), &text)
     }
 
@@ -111,11 +103,7 @@ impl ControlPlane {
     /// Runs kubectl as `admin`.
     pub async fn kubectl(&self, args: &[&str]) -> Result<Output> {
         let mut kubectl = tokio::process::Command::new(&self.binaries.kubectl);
-        kubectl
-            .env("KUBECONFIG", &self.kubeconfig)
-            .args(args)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
+        kubectl.env("KUBECONFIG", &self.kubeconfig).args(args).stdin(Stdio::null()).kill_on_drop(true);
         kubectl.output().await.context("cannot run kubectl")
     }
 
@@ -156,10 +144,7 @@ impl ControlPlane {
         let mut command = Command::new(&self.binaries.kube_controller_manager);
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
-            .arg(format!(
-                "--cert-dir={}",
-                self.scratch.join("controller-manager").display()
-            ))
+            .arg(format!("--cert-dir={}", self.scratch.join("controller-manager").display()))
             .arg(format!("--secure-port={port}"))
             .arg(format!(
                 "--service-account-private-key-file={}",
@@ -185,15 +170,10 @@ impl ControlPlane {
         if ended.is_none() && start.elapsed() < READY_WITHIN {
             return Ok(());
         }
-        let what = ended.map_or_else(
-            || format!("is not ready after {READY_WITHIN:?}"),
-            |s| format!("ended ({s})"),
-        );
+        let what =
+            ended.map_or_else(|| format!("is not ready after {READY_WITHIN:?}"), |s| format!("ended ({s})"));
         let etcd = tail(&self.scratch.join("etcd.log"), 5);
-        Err(Failure::new(format!(
-            "{name} {what}; its last lines:\n{}\netcd's:\n{etcd}",
-            tail(log, 15)
-        )))
+        Err(Failure::new(format!("{name} {what}; its last lines:\n{}\netcd's:\n{etcd}", tail(log, 15))))
     }
 }
 
@@ -231,19 +211,10 @@ fn api_server_command(
         .arg(format!("--secure-port={port}"))
         .arg(format!("--cert-dir={}", scratch.join("apiserver").display()))
         .arg(format!("--token-auth-file={}", tokens.display()))
-        .arg(format!(
-            "--service-account-signing-key-file={}",
-            private.display()
-        ))
+        .arg(format!("--service-account-signing-key-file={}", private.display()))
         .arg(format!("--service-account-key-file={}", public.display()))
-        .args([
-            "--service-account-issuer=https://localhost",
-            "--authorization-mode=RBAC",
-        ])
-        .args([
-            "--service-cluster-ip-range=10.0.0.0/16",
-            "--allow-privileged=true",
-        ])
+        .args(["--service-account-issuer=https://localhost", "--authorization-mode=RBAC"])
+        .args(["--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged=true"])
         // An explicit address: else it looks for a network, and a build machine may have none.
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
         .arg("--endpoint-reconciler-type=none")
@@ -260,9 +231,7 @@ async fn is_ready(kubeconfig: &Path) -> bool {
         let answer = client(kubeconfig).await?.send(request).await?;
         Ok::<bool, Failure>(answer.status().is_success())
     };
-    tokio::time::timeout(Duration::from_secs(2), asked)
-        .await
-        .is_ok_and(|ready| ready.unwrap_or(false))
+    tokio::time::timeout(Duration::from_secs(2), asked).await.is_ok_and(|ready| ready.unwrap_or(false))
 }
 
 /// A client for the user of a kubeconfig file, without retries: tests want to see each answer.

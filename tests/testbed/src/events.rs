@@ -44,10 +44,7 @@ impl Events {
             // The subscription lives as long as its client.
             let _client = client;
             while let Some(message) = subscription.next().await {
-                let header = message
-                    .headers
-                    .as_ref()
-                    .and_then(|headers| headers.get("Nats-Msg-Id"));
+                let header = message.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id"));
                 let entry = Received {
                     at: Instant::now(),
                     subject: message.subject.to_string(),
@@ -68,11 +65,7 @@ impl Events {
     /// The events of one instance, oldest first.
     pub fn of(&self, id: &str) -> Vec<Value> {
         let all = locked(&self.received);
-        all.iter()
-            .map(|message| &message.event)
-            .filter(|event| event["data"]["id"] == id)
-            .cloned()
-            .collect()
+        all.iter().map(|message| &message.event).filter(|event| event["data"]["id"] == id).cloned().collect()
     }
 
     /// The statuses of one instance, in order.
@@ -83,11 +76,7 @@ impl Events {
 
     /// Waits until the newest event of the instance has this status.
     pub async fn wait_for(&self, id: &str, status: &str, deadline: Duration) -> Result<Value> {
-        let newest = async || {
-            self.of(id)
-                .pop()
-                .filter(|event| event["data"]["status"] == status)
-        };
+        let newest = async || self.of(id).pop().filter(|event| event["data"]["status"] == status);
         let what = format!("the newest event of {id} says {status}");
         let seen = eventually(&what, deadline, newest).await;
         seen.context(format!("events were {:?}", self.statuses(id)))
@@ -101,10 +90,7 @@ impl Events {
         if after.len() == before {
             return Ok(());
         }
-        Err(Failure::new(format!(
-            "{id} was to be quiet for {time:?}, but: {:?}",
-            &after[before..]
-        )))
+        Err(Failure::new(format!("{id} was to be quiet for {time:?}, but: {:?}", &after[before..])))
     }
 }
 

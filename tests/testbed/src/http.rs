@@ -32,13 +32,8 @@ impl Http {
     /// `base` is what stands before each path, such as `http://127.0.0.1:8080`.
     pub fn new(base: impl Into<String>) -> Self {
         // A kept connection to a server that was restarted meanwhile would be a failure of the test's own.
-        let client = Client::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(0)
-            .build_http();
-        Self {
-            base: base.into(),
-            client,
-        }
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
+        Self { base: base.into(), client }
     }
 
     pub async fn request(
@@ -49,9 +44,7 @@ impl Http {
         body: impl Into<Bytes>,
     ) -> Result<Answer> {
         let url = format!("{}{path}", self.base);
-        let mut request = Request::builder()
-            .method(Method::from_bytes(method.as_bytes())?)
-            .uri(&url);
+        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes())?).uri(&url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -60,16 +53,10 @@ impl Http {
             let response = self.client.request(request).await?;
             let (head, body) = response.into_parts();
             let body = body.collect().await?.to_bytes();
-            Ok::<_, Failure>(Answer {
-                status: head.status.as_u16(),
-                headers: head.headers,
-                body,
-            })
+            Ok::<_, Failure>(Answer { status: head.status.as_u16(), headers: head.headers, body })
         };
         let answer = tokio::time::timeout(DEADLINE, exchange).await;
-        answer
-            .context(format!("{method} {url}"))?
-            .context(format!("{method} {url}"))
+        answer.context(format!("{method} {url}"))?.context(format!("{method} {url}"))
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -77,23 +64,11 @@ impl Http {
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
-        self.request(
-            "POST",
-            path,
-            &[("content-type", "application/json")],
-            body.to_string(),
-        )
-        .await
+        self.request("POST", path, &[("content-type", "application/json")], body.to_string()).await
     }
 
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer> {
-        self.request(
-            "PATCH",
-            path,
-            &[("content-type", "application/json")],
-            body.to_string(),
-        )
-        .await
+        self.request("PATCH", path, &[("content-type", "application/json")], body.to_string()).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<Answer> {
@@ -113,9 +88,6 @@ impl Answer {
 
     /// A header's value; empty if it is not there.
     pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }

@@ -1,8 +1,5 @@
 //! The test bed by hand: `demo` shows the product at work, `build` and `selfcheck` are for whoever mends this.
-#![expect(
-    clippy::print_stdout,
-    reason = "a program for people: its results go to standard output"
-)]
+#![expect(clippy::print_stdout, reason = "a program for people: its results go to standard output")]
 
 mod demo;
 mod selfcheck;
@@ -49,10 +46,7 @@ fn finish(result: Result<()>) -> ExitCode {
     result.map_or_else(|failure| fail(&failure, 1), |()| ExitCode::SUCCESS)
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "the one place where the program says why it ends"
-)]
+#[expect(clippy::print_stderr, reason = "the one place where the program says why it ends")]
 fn fail(failure: &Failure, code: u8) -> ExitCode {
     eprintln!("{failure}");
     ExitCode::from(code)

@@ -38,12 +38,7 @@ impl Nats {
         if kind == NatsKind::JetStream {
             command.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
         }
-        let mut nats = Self {
-            command,
-            port,
-            process: None,
-            scratch,
-        };
+        let mut nats = Self { command, port, process: None, scratch };
         nats.restart().await?;
         Ok(nats)
     }
@@ -65,10 +60,7 @@ impl Nats {
         let start = Instant::now();
         while !listens(self.port) {
             if process.ended().is_some() || start.elapsed() > READY_WITHIN {
-                return Err(Failure::new(format!(
-                    "nats-server does not start:\n{}",
-                    tail(&log, 15)
-                )));
+                return Err(Failure::new(format!("nats-server does not start:\n{}", tail(&log, 15))));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

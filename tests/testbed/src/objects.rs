@@ -30,11 +30,7 @@ impl Kind {
     pub const ROLE_BINDING: Self = Self::new("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings");
 
     pub const fn new(api_version: &'static str, kind: &'static str, plural: &'static str) -> Self {
-        Self {
-            api_version,
-            kind,
-            plural,
-        }
+        Self { api_version, kind, plural }
     }
 }
 
@@ -47,18 +43,12 @@ pub struct Objects {
 
 impl Objects {
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
-        Self {
-            client,
-            namespace: Some(namespace.into()),
-        }
+        Self { client, namespace: Some(namespace.into()) }
     }
 
     /// Objects that live in no namespace.
     pub fn cluster(client: Client) -> Self {
-        Self {
-            client,
-            namespace: None,
-        }
+        Self { client, namespace: None }
     }
 
     pub fn client(&self) -> &Client {
@@ -99,15 +89,13 @@ impl Objects {
 
     /// A merge patch of the object itself.
     pub async fn patch(&self, kind: &Kind, name: &str, change: Value) -> kube::Result<Value> {
-        self.call(Method::PATCH, &self.path(kind, name), Some(change))
-            .await
+        self.call(Method::PATCH, &self.path(kind, name), Some(change)).await
     }
 
     /// A merge patch of the status; `status` is what stands under that key.
     pub async fn patch_status(&self, kind: &Kind, name: &str, status: Value) -> kube::Result<Value> {
         let path = format!("{}/status", self.path(kind, name));
-        self.call(Method::PATCH, &path, Some(json!({"status": status})))
-            .await
+        self.call(Method::PATCH, &path, Some(json!({"status": status}))).await
     }
 
     /// Deletes it with what it owns; `false` if it was not there.
@@ -123,10 +111,7 @@ impl Objects {
     }
 
     async fn delete_with(&self, kind: &Kind, name: &str, options: Value) -> kube::Result<bool> {
-        match self
-            .call(Method::DELETE, &self.path(kind, name), Some(options))
-            .await
-        {
+        match self.call(Method::DELETE, &self.path(kind, name), Some(options)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
             answer => answer.map(|_| true),
         }
@@ -152,38 +137,20 @@ impl Objects {
     }
 
     fn path(&self, kind: &Kind, name: &str) -> String {
-        let root = if kind.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
+        let root = if kind.api_version.contains('/') { "apis" } else { "api" };
         let mut path = format!("/{root}/{}", kind.api_version);
         if let Some(namespace) = &self.namespace {
             path = format!("{path}/namespaces/{namespace}");
         }
         path = format!("{path}/{}", kind.plural);
-        if name.is_empty() {
-            path
-        } else {
-            format!("{path}/{name}")
-        }
+        if name.is_empty() { path } else { format!("{path}/{name}") }
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> kube::Result<Value> {
-        let media = if method == Method::PATCH {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
+        let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", media)
-            .body(body);
-        self.client
-            .request(request.map_err(kube::Error::HttpError)?)
-            .await
+        let request = Request::builder().method(method).uri(path).header("content-type", media).body(body);
+        self.client.request(request.map_err(kube::Error::HttpError)?).await
     }
 }
 

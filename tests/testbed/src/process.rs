@@ -39,16 +39,9 @@ impl Process {
     /// Starts `command` with an empty input and the given outputs (those set on `command` are not used).
     pub fn spawn(command: &Command, stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Result<Self> {
         let program = command.get_program();
-        let name = Path::new(program)
-            .file_name()
-            .unwrap_or(program)
-            .to_string_lossy()
-            .into_owned();
+        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", WATCHED, "watcher"])
-            .arg(program)
-            .args(command.get_args());
+        shell.args(["-c", WATCHED, "watcher"]).arg(program).args(command.get_args());
         for (key, value) in command.get_envs() {
             match value {
                 Some(value) => shell.env(key, value),
@@ -59,27 +52,15 @@ impl Process {
             shell.current_dir(folder);
         }
         // A group of its own: an interrupt at the terminal is ours to handle, in our order.
-        shell
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(stdout)
-            .stderr(stderr);
+        shell.process_group(0).stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         let mut child = shell.spawn().context(format!("cannot start {name}"))?;
         let leash = child.stdin.take();
-        Ok(Self {
-            name,
-            child,
-            _leash: leash,
-        })
+        Ok(Self { name, child, _leash: leash })
     }
 
     /// Like [`Process::spawn`], with both outputs appended to one file.
     pub fn spawn_logged(command: &Command, log: &Path) -> Result<Self> {
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(log)
-            .context(log.display())?;
+        let file = File::options().create(true).append(true).open(log).context(log.display())?;
         let second = file.try_clone()?;
         Self::spawn(command, file, second)
     }
@@ -103,9 +84,7 @@ impl Process {
         if self.ended().is_none() {
             let pid = self.child.id().to_string();
             // The shell's own `kill`: no package needs to be there. A process that just ended is no error.
-            let _ = Command::new("sh")
-                .args(["-c", r#"kill -s "$1" "$2""#, "sh", signal, &pid])
-                .status();
+            let _ = Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", signal, &pid]).status();
         }
     }
 
@@ -123,10 +102,7 @@ impl Process {
                 return Ok(status);
             }
             if start.elapsed() > deadline {
-                return Err(Failure::new(format!(
-                    "{} did not end within {deadline:?}",
-                    self.name
-                )));
+                return Err(Failure::new(format!("{} did not end within {deadline:?}", self.name)));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -159,10 +135,7 @@ impl Scratch {
         let mut shell = Command::new("sh");
         shell.args(["-c", JANITOR, "janitor"]).arg(&path).process_group(0);
         // It must not hold the outputs of a test run open.
-        shell
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let janitor = shell.spawn().context("cannot start sh")?;
         Ok(Self { path, janitor })
     }
@@ -197,16 +170,9 @@ pub fn free_port() -> Result<u16> {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let nanos = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |now| now.subsec_nanos());
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
     // Two test runs on one machine begin at different places.
-    let _ = NEXT.compare_exchange(
-        0,
-        nanos ^ std::process::id(),
-        Ordering::Relaxed,
-        Ordering::Relaxed,
-    );
+    let _ = NEXT.compare_exchange(0, nanos ^ std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     for _ in 0..COUNT {
         let offset = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
         let port = u16::try_from(FIRST + offset)?;

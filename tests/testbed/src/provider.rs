@@ -46,15 +46,12 @@ impl Launch {
     pub fn shared(binary: impl Into<PathBuf>, shared: &Shared, namespace: &str) -> Result<Self> {
         let launch = Self::new(binary)?.cluster(shared.kubeconfig(), namespace);
         // A name for each test: what is kept by provider name on the shared NATS stays apart.
-        Ok(launch
-            .env("SP_NATS_URL", &shared.nats.url())
-            .env("SP_NAME", &format!("sp-{namespace}")))
+        Ok(launch.env("SP_NATS_URL", &shared.nats.url()).env("SP_NAME", &format!("sp-{namespace}")))
     }
 
     #[must_use]
     pub fn cluster(self, kubeconfig: &Path, namespace: &str) -> Self {
-        self.env("SP_K8S_KUBECONFIG", &kubeconfig.to_string_lossy())
-            .env("SP_K8S_NAMESPACE", namespace)
+        self.env("SP_K8S_KUBECONFIG", &kubeconfig.to_string_lossy()).env("SP_K8S_NAMESPACE", namespace)
     }
 
     /// Listens on this port of 127.0.0.1, and says so as its endpoint.
@@ -62,8 +59,7 @@ impl Launch {
     pub fn at(mut self, port: u16) -> Self {
         self.port = port;
         let address = format!("127.0.0.1:{port}");
-        self.env("SP_SERVER_ADDRESS", &address)
-            .env("SP_ENDPOINT", &format!("http://{address}"))
+        self.env("SP_SERVER_ADDRESS", &address).env("SP_ENDPOINT", &format!("http://{address}"))
     }
 
     /// The service types to serve.
@@ -110,12 +106,7 @@ impl Launch {
         }
         let log = Log::default();
         let process = self.spawn(&log)?;
-        let mut provider = Provider {
-            launch: self,
-            process,
-            log,
-            registry,
-        };
+        let mut provider = Provider { launch: self, process, log, registry };
         provider.until_healthy().await?;
         Ok(provider)
     }
@@ -135,10 +126,7 @@ impl Launch {
         // The settings of whoever runs the tests are not theirs.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if ["SP_", "DCM_", "MAPWRIGHT_"]
-                .iter()
-                .any(|prefix| text.starts_with(prefix))
-            {
+            if ["SP_", "DCM_", "MAPWRIGHT_"].iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
@@ -226,15 +214,10 @@ impl Provider {
             }
             let ended = self.process.ended();
             if ended.is_some() || start.elapsed() > READY_WITHIN {
-                let what = ended.map_or_else(
-                    || "is not healthy".to_owned(),
-                    |status| format!("ended ({status})"),
-                );
+                let what =
+                    ended.map_or_else(|| "is not healthy".to_owned(), |status| format!("ended ({status})"));
                 self.log.until_closed().await;
-                return Err(Failure::new(format!(
-                    "the provider {what}; its log:\n{}",
-                    self.log()
-                )));
+                return Err(Failure::new(format!("the provider {what}; its log:\n{}", self.log())));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

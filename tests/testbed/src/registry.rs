@@ -47,10 +47,7 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn status(status: u16) -> Self {
-        Self {
-            status,
-            ..Self::default()
-        }
+        Self { status, ..Self::default() }
     }
 
     #[must_use]
@@ -88,9 +85,7 @@ impl Registry {
 
     /// Starts at a port that was chosen before, for a registry that comes late or comes back.
     pub async fn start_at(port: u16) -> Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .context(format!("port {port}"))?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.context(format!("port {port}"))?;
         let state = Arc::new(Mutex::new(State::default()));
         let task = tokio::spawn(serve(listener, state.clone()));
         Ok(Self { port, state, task })
@@ -144,9 +139,7 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 async fn converse(stream: TcpStream, state: Arc<Mutex<State>>) {
     let service = service_fn(|request| answer(request, &state));
     // A peer that hangs up is part of the test.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 async fn answer(
@@ -155,11 +148,7 @@ async fn answer(
 ) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
     let at = Instant::now();
     let (head, body) = request.into_parts();
-    let bytes = body
-        .collect()
-        .await
-        .map(|body| body.to_bytes())
-        .unwrap_or_default();
+    let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     let scripted = {
         let mut state = locked(state);
@@ -174,9 +163,7 @@ async fn answer(
     };
     let scripted = scripted.unwrap_or_else(|| Scripted::status(201));
     let text = scripted.body.unwrap_or_else(|| echo(body)).to_string();
-    let mut response = Response::builder()
-        .status(scripted.status)
-        .header("content-type", "application/json");
+    let mut response = Response::builder().status(scripted.status).header("content-type", "application/json");
     for (name, value) in &scripted.headers {
         response = response.header(name, value);
     }
@@ -192,14 +179,7 @@ fn echo(mut registration: Value) -> Value {
     if registration["id"].is_null() {
         let digest = Sha256::digest(registration["name"].to_string());
         let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let id = format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        );
+        let id = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
         registration["id"] = id.into();
     }
     registration

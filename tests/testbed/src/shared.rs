@@ -65,8 +65,6 @@ pub async fn namespace(client: &Client, prefix: &str) -> Result<String> {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("{prefix}-{}-{number}", std::process::id());
     let object = json!({"metadata": {"name": name}});
-    Objects::cluster(client.clone())
-        .create(&Kind::NAMESPACE, object)
-        .await?;
+    Objects::cluster(client.clone()).create(&Kind::NAMESPACE, object).await?;
     Ok(name)
 }

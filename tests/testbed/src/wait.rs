@@ -22,9 +22,7 @@ pub async fn eventually<T>(
             return Ok(answer);
         }
         if start.elapsed() >= deadline {
-            return Err(Failure::new(format!(
-                "not within {deadline:?} (asked {asked} times): {what}"
-            )));
+            return Err(Failure::new(format!("not within {deadline:?} (asked {asked} times): {what}")));
         }
         tokio::time::sleep(PAUSE).await;
     }

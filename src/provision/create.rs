@@ -1,0 +1,139 @@
+//! A create from the body to the answer.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::answer::{broken_rule, problem_of};
+use super::apply::{NotApplied, plan};
+use super::claim::Claimed;
+use super::{CreateRequest, Provisioner, check_id};
+use crate::engine::format::Moment;
+use crate::engine::inputs::Inputs;
+use crate::engine::json::canonical;
+use crate::engine::manifest::Manifest;
+use crate::engine::names::fingerprint;
+use crate::engine::problem::Problem;
+use crate::engine::request::Request;
+use crate::provider::Known;
+use crate::record::{InstanceRecord, Method, State};
+
+/// Generated names that are tried before a create gives up: each is in use with odds of one in millions.
+const NAME_ATTEMPTS: u32 = 4;
+
+impl Provisioner {
+    pub async fn create(&self, create: CreateRequest) -> Result<Value, Problem> {
+        let id = self.choose_id(&create)?;
+        let digest = fingerprint(&[&canonical(&create.body)]);
+        let request = self.provider.service.read_create(create.body);
+        let inputs = self.validate(&id, &request).await?;
+        let draft = |life, attempt| self.draft(&id, life, attempt, &inputs, &create.idempotency_key, &digest);
+        let claimed =
+            self.claim(|life| Ok(draft(life, 0)?.0), create.idempotency_key.as_deref(), &digest).await?;
+        let mut known = match claimed {
+            Claimed::Earlier(known) => return self.show(known),
+            Claimed::Won(known) => known,
+        };
+        for attempt in 0..NAME_ATTEMPTS {
+            let (record, manifests) = draft(known.record.life, attempt)?;
+            if attempt > 0 {
+                known = self.replan(&known, record).await?;
+            }
+            match self.apply(&known.record, &manifests).await {
+                Ok(objects) => return self.answer(known, &manifests, objects),
+                Err(NotApplied::NameInUse) if attempt + 1 < NAME_ATTEMPTS => {}
+                Err(refused) => return Err(self.give_up(&known, refused).await),
+            }
+        }
+        Err(super::answer::internal())
+    }
+
+    /// The caller's id, or one that a repeat with the same key finds again, or a new one.
+    fn choose_id(&self, create: &CreateRequest) -> Result<String, Problem> {
+        match (&create.id, &create.idempotency_key) {
+            (Some(id), _) => check_id(id).map(|()| id.clone()),
+            (None, Some(key)) => {
+                let name =
+                    [&self.provider.name, &self.provider.service.service_type, key].map(String::as_str);
+                Ok(Uuid::new_v5(&Uuid::NAMESPACE_OID, fingerprint(&name).as_bytes()).to_string())
+            }
+            (None, None) => Ok(Uuid::new_v4().to_string()),
+        }
+    }
+
+    async fn validate(&self, id: &str, request: &Request) -> Result<Inputs, Problem> {
+        let identity = self.provider.identity(id, 1);
+        let settings = self.provider.settings.clone();
+        let mut inputs = Inputs { spec: request.spec.clone(), settings, ..Inputs::default() };
+        self.judge(Moment::Create, request, &identity, &mut inputs).await?;
+        Ok(inputs)
+    }
+
+    /// The record of a life and the manifests that it plans.
+    fn draft(
+        &self,
+        id: &str,
+        life: u64,
+        attempt: u32,
+        inputs: &Inputs,
+        key: &Option<String>,
+        digest: &str,
+    ) -> Result<(InstanceRecord, Vec<Manifest>), Problem> {
+        let provider = &self.provider;
+        let identity = provider.identity(id, life);
+        let manifests =
+            provider.service.render(&identity, inputs, attempt).map_err(|error| broken_rule(&error))?;
+        let mut record = InstanceRecord {
+            id: id.to_owned(),
+            service_type: provider.service.service_type.clone(),
+            provider: provider.name.clone(),
+            life,
+            state: State::Creating,
+            claim: Uuid::new_v4().to_string(),
+            revision: provider.service.revision.clone(),
+            create_time: crate::provider::now(),
+            spec: inputs.spec.clone(),
+            plan: plan(&manifests, life),
+            old: Vec::new(),
+            keys: Vec::new(),
+            pending: None,
+            owed_end: None,
+            end_time: None,
+        };
+        record.use_key(key.as_deref(), Method::Create, digest);
+        Ok((record, manifests))
+    }
+
+    /// Writes the plan with other names before anything of it is made.
+    async fn replan(&self, known: &Known, fresh: InstanceRecord) -> Result<Known, Problem> {
+        let record = InstanceRecord { plan: fresh.plan, ..known.record.clone() };
+        self.update_record(known, record)
+            .await
+            .map_err(|refusal| problem_of(&refusal, "choosing other names"))
+    }
+
+    /// The objects are there: the instance is visible from now on, and its record says so soon.
+    fn answer(&self, known: Known, manifests: &[Manifest], objects: Vec<Value>) -> Result<Value, Problem> {
+        for (manifest, object) in manifests.iter().zip(&objects) {
+            self.provider.saw(&manifest.kind, object);
+        }
+        self.provider.has_answered(&known.record.id, known.record.life);
+        let answer = self.show(known.clone());
+        let provisioner = self.clone();
+        tokio::spawn(async move { provisioner.promote(known, objects).await });
+        answer
+    }
+
+    /// Nothing is left of a refused create: its objects go first, then the claim.
+    async fn give_up(&self, known: &Known, refused: NotApplied) -> Problem {
+        let problem = refused.problem();
+        if let Err(refusal) = self.abandon(known).await {
+            // The record stays and says what may be left: the next sweep finishes.
+            tracing::warn!(
+                id = known.record.id,
+                error = refusal.message,
+                "a refused create is not cleared away yet"
+            );
+        }
+        problem
+    }
+}

@@ -1,0 +1,118 @@
+//! GET and LIST: from memory, through the mapping's view.
+
+use serde_json::{Value, json};
+
+use super::Provisioner;
+use super::answer::broken_rule;
+use crate::engine::problem::Problem;
+use crate::engine::view::Header;
+use crate::provider::Known;
+use crate::record::State;
+
+/// Items on a page where the caller does not say.
+const PAGE: usize = 50;
+const LARGEST_PAGE: usize = 1000;
+
+impl Provisioner {
+    pub async fn get(&self, id: &str) -> Result<Value, Problem> {
+        self.require_sync()?;
+        let known = self.resolve(id).await?;
+        match self.present(known)? {
+            Some(answer) => Ok(answer),
+            None => Err(Problem::not_found(format!("there is no instance `{}`", super::shown(id)))),
+        }
+    }
+
+    pub async fn list(&self, size: Option<&str>, token: Option<&str>) -> Result<Value, Problem> {
+        let size = page_size(size)?;
+        let scope = &self.provider.service.collection;
+        let mut after = match token.filter(|token| !token.is_empty()) {
+            Some(token) => Some(self.tokens.read(scope, token)?),
+            None => None,
+        };
+        self.require_sync()?;
+        let mut items = Vec::new();
+        // One more than the page holds, to know whether there is another page.
+        'pages: loop {
+            let ids = self.provider.ids_after(after.as_deref(), size + 1);
+            let Some(last) = ids.last().cloned() else { break };
+            for id in ids {
+                let Some(known) = self.provider.find(&id) else { continue };
+                if !self.provider.is_visible(&known.record) {
+                    continue;
+                }
+                let Some(item) = self.listed(known) else { continue };
+                items.push((id, item));
+                if items.len() > size {
+                    break 'pages;
+                }
+            }
+            after = Some(last);
+        }
+        let mut answer = serde_json::Map::new();
+        let next = (items.len() > size).then(|| self.tokens.write(scope, &items[size - 1].0));
+        let page: Vec<Value> = items.into_iter().take(size).map(|(_, item)| item).collect();
+        answer.insert(self.provider.service.list_key.clone(), Value::Array(page));
+        if let Some(token) = next {
+            answer.insert("next_page_token".to_owned(), json!(token));
+        }
+        Ok(Value::Object(answer))
+    }
+
+    /// One instance that cannot be shown must not cost everybody the list.
+    fn listed(&self, known: Known) -> Option<Value> {
+        let id = known.record.id.clone();
+        match self.present(known) {
+            Ok(item) => item,
+            Err(_) => {
+                tracing::error!(
+                    id,
+                    "an instance was left out of a list because a rule of its mapping failed"
+                );
+                None
+            }
+        }
+    }
+
+    /// The answer for an instance that exists; the caller has just made or found it.
+    pub(super) fn show(&self, known: Known) -> Result<Value, Problem> {
+        let gone = || Problem::not_found("the instance is gone");
+        self.present(known)?.ok_or_else(gone)
+    }
+
+    /// The answer for an instance; none where its status says that it is gone.
+    fn present(&self, known: Known) -> Result<Option<Value>, Problem> {
+        let provider = &self.provider;
+        let instance = provider.instance(known);
+        let seen = provider.observe(&instance).map_err(|error| broken_rule(&error))?;
+        let deleting = instance.known.record.state == State::Deleting;
+        if seen.status == provider.service.status.gone && !deleting {
+            return Ok(None);
+        }
+        let header = Header {
+            status: seen.status,
+            status_message: seen.message,
+            create_time: instance.known.record.create_time.clone(),
+        };
+        let answer = provider.service.view(&instance.identity, &instance.inputs, &header);
+        answer.map(Some).map_err(|error| broken_rule(&error))
+    }
+
+    /// Before the first complete list, an absence in memory means nothing.
+    fn require_sync(&self) -> Result<(), Problem> {
+        if self.provider.synced() {
+            return Ok(());
+        }
+        Err(Problem::unavailable("the provider has not read the cluster yet; try again", 1))
+    }
+}
+
+fn page_size(size: Option<&str>) -> Result<usize, Problem> {
+    let Some(text) = size else { return Ok(PAGE) };
+    match text.parse() {
+        Ok(size) if (1..=LARGEST_PAGE).contains(&size) => Ok(size),
+        _ => Err(Problem::invalid_argument(format!(
+            "max_page_size is a whole number from 1 to {LARGEST_PAGE}"
+        ))),
+    }
+}
