@@ -138,12 +138,9 @@ async fn product() -> Result<PathBuf> {
     let mut build = tokio::process::Command::new(cargo.unwrap_or_else(|| "cargo".into()));
     build
         .current_dir(workspace())
-        .args(["build", "--package", "mapwright", "--bin", "mapwright"]);
+        .args(["build", "--bin", "mapwright"]);
     if folder.file_name().is_some_and(|name| name == "release") {
         build.arg("--release");
-    }
-    if let Some(target) = folder.parent() {
-        build.arg("--target-dir").arg(target);
     }
     println!("building the provider...");
     let status = build
