@@ -1,1 +1,31 @@
-//! Mapwright.
+//! Mapwright: a Kubernetes service provider for DCM that is driven by data.
+//!
+//! The modules in the order in which a request meets them, and what each does *not* know:
+//!
+//! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
+//! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
+//! - [`settings`]: environment and file become [`settings::Settings`]. Starts nothing.
+//! - [`http`]: the accept loop, routes and problem documents. Decides nothing about a service type.
+//! - [`provision`]: the story of one request. Knows no header and no kind of Kubernetes.
+//! - [`record`]: what makes an id ours. Pure: the clock is an argument.
+//! - [`provider`]: one service type at work: its mapping, its stores, its records.
+//! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
+//! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
+//! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
+//! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
+//! - [`bus`]: NATS. Knows no mapping and no cluster.
+//! - [`registry`]: registration with DCM. Knows neither cluster nor bus.
+//! - [`app`]: the only wiring: builds, spawns, joins, shuts down.
+//! - [`cli`]: one file a sub-command; the only room that prints.
+
+pub use mapwright_engine as engine;
+
+pub mod bus;
+pub mod cloudevent;
+pub mod cluster;
+pub mod files;
+pub mod http;
+pub mod ledger;
+pub mod record;
+pub mod registry;
+pub mod settings;

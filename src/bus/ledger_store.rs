@@ -1,0 +1,357 @@
+//! Where the ledger outlives the process: a JetStream key-value bucket, else files in a state directory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::time::timeout;
+
+use super::{Bus, BusError, BusErrorKind, Capture};
+
+/// Bytes by key, kept beyond the life of the process. Its `Display` names the place, for log and health.
+#[derive(Clone)]
+pub enum LedgerStore {
+    /// Shared by all replicas.
+    Bucket { store: kv::Store, deadline: Duration },
+    /// For one replica only.
+    Directory(PathBuf),
+}
+
+/// A value and the revision under which it may be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub value: Bytes,
+    pub revision: u64,
+}
+
+/// Files count no revisions: one process writes them.
+const FILE_REVISION: u64 = 1;
+
+// === impl LedgerStore ===
+
+impl LedgerStore {
+    /// The bucket where the server has JetStream and allows it, else a directory of the same name under
+    /// `state`. An error means that it cannot be told yet: ask again once the bus is up.
+    pub async fn open(bus: &Bus, bucket: &str, state: &Path) -> Result<Self, BusError> {
+        bus.require_link("open the ledger")?;
+        let capture = match bus.capture(&format!("$KV.{bucket}.>")).await {
+            Err(error) if error.kind() == BusErrorKind::TimedOut && lacks_rights(bus) => Capture::NoJetStream,
+            answer => answer?,
+        };
+        if capture == Capture::NoJetStream {
+            return Self::in_directory(state.join(bucket));
+        }
+        let opening = async {
+            match capture {
+                Capture::Stream => bus
+                    .jetstream
+                    .get_key_value(bucket)
+                    .await
+                    .map_err(|error| error.to_string()),
+                _ => bus
+                    .jetstream
+                    .create_key_value(bucket_config(bucket))
+                    .await
+                    .map_err(|error| error.to_string()),
+            }
+        };
+        match timeout(bus.deadline, opening).await {
+            Ok(Ok(store)) => Ok(Self::Bucket {
+                store,
+                deadline: bus.deadline,
+            }),
+            _ if lacks_rights(bus) => Self::in_directory(state.join(bucket)),
+            Ok(Err(detail)) => Err(BusError::new(
+                BusErrorKind::Refused,
+                format!("cannot open the bucket `{bucket}`: {detail}"),
+            )),
+            Err(_) => Err(BusError::new(
+                BusErrorKind::TimedOut,
+                format!("cannot open the bucket `{bucket}` in time"),
+            )),
+        }
+    }
+
+    /// A store of files, one a key.
+    pub fn in_directory(directory: PathBuf) -> Result<Self, BusError> {
+        fs::create_dir_all(&directory).map_err(|error| storage("create", &directory, error))?;
+        Ok(Self::Directory(directory))
+    }
+
+    /// Whether several replicas may rely on it.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Bucket { .. })
+    }
+
+    /// Everything that is kept.
+    pub async fn load_all(&self) -> Result<BTreeMap<String, Stored>, BusError> {
+        match self {
+            Self::Bucket { store, deadline } => load_bucket(store, *deadline).await,
+            Self::Directory(directory) => {
+                let directory = directory.clone();
+                off_the_runtime(move || load_directory(&directory)).await
+            }
+        }
+    }
+
+    /// Writes a value over the given revision, or where there is none yet. [`BusErrorKind::Conflict`] means
+    /// that another replica was first: load again.
+    pub async fn put(&self, key: &str, value: Bytes, over: Option<u64>) -> Result<u64, BusError> {
+        let name = encode(key);
+        match self {
+            Self::Bucket { store, deadline } => put_in_bucket(store, *deadline, &name, value, over).await,
+            Self::Directory(directory) => {
+                let directory = directory.clone();
+                off_the_runtime(move || write_file(&directory, &name, &value)).await
+            }
+        }
+    }
+
+    /// Removes a key without a trace, so that ids which came and went do not pile up.
+    pub async fn delete(&self, key: &str) -> Result<(), BusError> {
+        let name = encode(key);
+        match self {
+            Self::Bucket { store, deadline } => {
+                let purging = store.stream.purge().filter(format!("$KV.{}.{name}", store.name));
+                within(*deadline, "delete from", store, async move { purging.await })
+                    .await
+                    .map(|_| ())
+            }
+            Self::Directory(directory) => {
+                let directory = directory.clone();
+                off_the_runtime(move || remove_file(&directory, &name)).await
+            }
+        }
+    }
+}
+
+impl fmt::Display for LedgerStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket { store, .. } => write!(formatter, "JetStream key-value bucket `{}`", store.name),
+            Self::Directory(directory) => write!(formatter, "files in {}", directory.display()),
+        }
+    }
+}
+
+// === the bucket ===
+
+fn bucket_config(bucket: &str) -> kv::Config {
+    kv::Config {
+        bucket: bucket.to_owned(),
+        description: "What was last delivered for each instance".to_owned(),
+        history: 1,
+        ..kv::Config::default()
+    }
+}
+
+/// A server does not answer a request that the user may not make; it complains beside it.
+fn lacks_rights(bus: &Bus) -> bool {
+    let link = bus.link.borrow();
+    link.complaint
+        .as_ref()
+        .is_some_and(|complaint| complaint.to_lowercase().contains("permissions violation"))
+}
+
+async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<String, Stored>, BusError> {
+    let mut kept = BTreeMap::new();
+    // A watch of an empty bucket would never say that it has come to the end.
+    let status = within(deadline, "read", store, store.status()).await?;
+    if status.values() == 0 {
+        return Ok(kept);
+    }
+    let mut entries = within(deadline, "read", store, store.watch_with_history(">")).await?;
+    // The deadline is for each entry: a large bucket may take as long as it takes.
+    while let Ok(Some(entry)) = timeout(deadline, entries.next()).await {
+        let entry = entry.map_err(|error| bucket_error("read", store, error))?;
+        let key = decode(&entry.key).filter(|_| entry.operation == Operation::Put);
+        if let Some(key) = key {
+            kept.insert(
+                key,
+                Stored {
+                    value: entry.value,
+                    revision: entry.revision,
+                },
+            );
+        }
+        if entry.delta == 0 {
+            return Ok(kept);
+        }
+    }
+    let what = format!("the bucket `{}` stopped in the middle of being read", store.name);
+    Err(BusError::new(BusErrorKind::TimedOut, what))
+}
+
+async fn put_in_bucket(
+    store: &kv::Store,
+    deadline: Duration,
+    name: &str,
+    value: Bytes,
+    over: Option<u64>,
+) -> Result<u64, BusError> {
+    let conflict = || {
+        let what = format!(
+            "`{name}` in bucket `{}` was written by another replica; load it again",
+            store.name
+        );
+        BusError::new(BusErrorKind::Conflict, what)
+    };
+    let writing = async {
+        match over {
+            None => store
+                .create(name, value)
+                .await
+                .map_err(|error| match error.kind() {
+                    CreateErrorKind::AlreadyExists => conflict(),
+                    _ => bucket_error("write to", store, error),
+                }),
+            Some(revision) => store
+                .update(name, value, revision)
+                .await
+                .map_err(|error| match error.kind() {
+                    UpdateErrorKind::WrongLastRevision => conflict(),
+                    _ => bucket_error("write to", store, error),
+                }),
+        }
+    };
+    timeout(deadline, writing)
+        .await
+        .unwrap_or_else(|_| Err(too_slow("write to", store)))
+}
+
+async fn within<T, E: std::error::Error + Send + Sync + 'static>(
+    deadline: Duration,
+    verb: &str,
+    store: &kv::Store,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, BusError> {
+    match timeout(deadline, call).await {
+        Ok(answer) => answer.map_err(|error| bucket_error(verb, store, error)),
+        Err(_) => Err(too_slow(verb, store)),
+    }
+}
+
+fn bucket_error(
+    verb: &str,
+    store: &kv::Store,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> BusError {
+    BusError::new(
+        BusErrorKind::Refused,
+        format!("cannot {verb} the bucket `{}`", store.name),
+    )
+    .because(error)
+}
+
+fn too_slow(verb: &str, store: &kv::Store) -> BusError {
+    BusError::new(
+        BusErrorKind::TimedOut,
+        format!("cannot {verb} the bucket `{}` in time", store.name),
+    )
+}
+
+// === the directory ===
+
+fn load_directory(directory: &Path) -> Result<BTreeMap<String, Stored>, BusError> {
+    let mut kept = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(|error| storage("read", directory, error))? {
+        let path = entry.map_err(|error| storage("read", directory, error))?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_suffix(SUFFIX));
+        // A half-written file has another name, and is no entry.
+        let Some(key) = name.and_then(decode) else {
+            continue;
+        };
+        let value = fs::read(&path).map_err(|error| storage("read", &path, error))?;
+        kept.insert(
+            key,
+            Stored {
+                value: value.into(),
+                revision: FILE_REVISION,
+            },
+        );
+    }
+    Ok(kept)
+}
+
+/// Writes beside, makes it last, and renames: a reader sees the old bytes or the new ones, never a mixture.
+fn write_file(directory: &Path, name: &str, value: &[u8]) -> Result<u64, BusError> {
+    let path = directory.join(format!("{name}{SUFFIX}"));
+    let beside = directory.join(format!("{name}.new"));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&beside)?;
+        file.write_all(value)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(|error| storage("write", &path, error))?;
+    Ok(FILE_REVISION)
+}
+
+fn remove_file(directory: &Path, name: &str) -> Result<(), BusError> {
+    let path = directory.join(format!("{name}{SUFFIX}"));
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(storage("remove", &path, error)),
+        _ => Ok(()),
+    }
+}
+
+const SUFFIX: &str = ".json";
+
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BusError> + Send + 'static,
+) -> Result<T, BusError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.unwrap_or_else(|error| {
+        Err(BusError::new(BusErrorKind::Storage, "the ledger's file work was cut short").because(error))
+    })
+}
+
+fn storage(verb: &str, path: &Path, error: io::Error) -> BusError {
+    let what = format!(
+        "cannot {verb} {}: set SP_STATE_DIRECTORY to a directory that can be written",
+        path.display()
+    );
+    BusError::new(BusErrorKind::Storage, what).because(error)
+}
+
+// === keys ===
+
+/// Letters, digits and hyphens stay; every other byte becomes `_` and two hexadecimal digits. The result is
+/// a valid key of a bucket and a valid file name, and no two keys share it.
+fn encode(key: &str) -> String {
+    let mut name = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => name.push(char::from(byte)),
+            _ => name.push_str(&format!("_{byte:02x}")),
+        }
+    }
+    name
+}
+
+/// Undoes [`encode`]; none for a name that it cannot have made.
+fn decode(name: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'_' => {
+                let digits = [rest.next()?, rest.next()?];
+                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+            }
+            b'.' => return None,
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,38 @@
+//! Kubernetes as this program sees it: JSON objects that are written, read and watched.
+//!
+//! Invariants of the room:
+//!
+//! - It knows no mapping, no service type and no sibling room.
+//! - It names a kind only where a protocol of its own needs one: the ConfigMap of a record.
+//! - Objects are [`serde_json::Value`]s in and out, so that no field is lost that a type does not know.
+//! - Every call ends: by an answer, a [`Refusal`] or its deadline. Nothing here retries a write.
+//! - Every failure is a [`Refusal`], classified in one place; callers match on its kind, never on text.
+//!
+//! The files in reading order: [`connection`] reaches the API server, with `credential` for plugins that
+//! hand out short tokens; [`refusal`] says what a failure means; [`resource`] turns a kind into a path;
+//! [`objects`] holds the verbs; [`store`] remembers what [`watch`] sees, cut down by [`prune`], told on by
+//! [`changes`]; [`record`] keeps one JSON document per instance.
+
+pub mod changes;
+pub mod connection;
+mod credential;
+mod feed;
+pub mod objects;
+pub mod prune;
+pub mod record;
+pub mod refusal;
+pub mod resource;
+mod shelf;
+pub mod store;
+mod stream;
+pub mod watch;
+
+pub use changes::Changes;
+pub use connection::{Cluster, ConnectOptions};
+pub use objects::{Deleted, ListOptions, Preconditions, Propagation};
+pub use prune::Prune;
+pub use record::{RecordStore, Stored};
+pub use refusal::{Cause, Refusal, RefusalKind};
+pub use resource::{Resource, ResourceRef};
+pub use store::{Indexer, ObjectKey, Store};
+pub use watch::{WatchHealth, WatchKey, WatchSpec, Watches};

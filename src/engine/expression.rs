@@ -1,0 +1,378 @@
+//! Expressions and texts: compiled once when a mapping loads, evaluated against a scope.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use minijinja::machinery::{Token, parse_expr, tokenize};
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+
+use crate::diagnostic::{Findings, suggestion};
+use crate::filters;
+use crate::reads::{Names, Origin, Read, Reads};
+use crate::scope::Scope;
+use crate::source::{Source, Span};
+
+/// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
+const FUEL: u64 = 200_000;
+
+/// Every compiled expression of one mapping. Shared by all that evaluate.
+#[derive(Debug)]
+pub struct Program {
+    env: Environment<'static>,
+}
+
+/// A handle to one compiled expression.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    key: Arc<str>,
+    pub place: Arc<Place>,
+    /// What it reads, for checks, caches and provenance.
+    pub reads: Arc<[Read]>,
+    /// Where its value may come from.
+    pub origins: Arc<[Origin]>,
+}
+
+/// Literal text mixed with expressions: always a string.
+#[derive(Clone, Debug)]
+pub struct Mixture {
+    parts: Arc<[Part]>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(String),
+    Value(Expression),
+}
+
+/// A scalar of a template: its type is the expression's where it is exactly one expression.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    Literal(String),
+    Lone(Expression),
+    Mixture(Mixture),
+}
+
+/// Where an expression stands, and its text.
+#[derive(Debug)]
+pub struct Place {
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+    pub text: String,
+}
+
+/// An expression that could not be evaluated.
+#[derive(Clone, Debug)]
+pub struct EvalError {
+    pub message: String,
+    pub place: Arc<Place>,
+}
+
+impl std::fmt::Display for EvalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Place {
+            file,
+            line,
+            column,
+            text,
+        } = &*self.place;
+        write!(f, "{} in `{text}` at {file}:{line}:{column}", self.message)
+    }
+}
+
+impl std::error::Error for EvalError {}
+
+impl Program {
+    pub fn eval(&self, expression: &Expression, scope: &Scope) -> Result<Value, EvalError> {
+        let run = || -> Result<Value, Error> {
+            let template = self.env.get_template(&expression.key)?;
+            let captured = template.render_captured(scope.value())?;
+            let value = captured.state().lookup(RESULT).unwrap_or_default();
+            match value.kind() {
+                ValueKind::Invalid => Err(Error::new(ErrorKind::InvalidOperation, value.to_string())),
+                _ => Ok(value),
+            }
+        };
+        run().map_err(|error| expression.error(&error))
+    }
+
+    pub fn holds(&self, expression: &Expression, scope: &Scope) -> Result<bool, EvalError> {
+        Ok(self.eval(expression, scope)?.is_true())
+    }
+
+    /// Text in which a value is missing is a mistake, not an empty place.
+    pub fn text(&self, mixture: &Mixture, scope: &Scope) -> Result<String, EvalError> {
+        let mut out = String::new();
+        for part in &*mixture.parts {
+            match part {
+                Part::Literal(text) => out.push_str(text),
+                Part::Value(expression) => {
+                    let value = self.eval(expression, scope)?;
+                    if value.is_undefined() || value.is_none() {
+                        let message = "undefined inside a text".to_owned();
+                        return Err(EvalError {
+                            message,
+                            place: expression.place.clone(),
+                        });
+                    }
+                    out.push_str(&value.to_string());
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Expression {
+    fn error(&self, error: &Error) -> EvalError {
+        let mut message = error.kind().to_string();
+        if let Some(detail) = error.detail() {
+            message = detail.to_owned();
+        }
+        EvalError {
+            message,
+            place: self.place.clone(),
+        }
+    }
+
+    /// The names of the outermost scope that it reads.
+    pub fn roots(&self) -> impl Iterator<Item = &str> {
+        self.reads.iter().map(|read| read.root.as_str())
+    }
+}
+
+impl Mixture {
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Value(expression) => Some(expression),
+            Part::Literal(_) => None,
+        })
+    }
+}
+
+const PREFIX: &str = "{% set result = (";
+const SUFFIX: &str = ") %}";
+const RESULT: &str = "result";
+
+/// Compiles the expressions of one mapping and reports every mistake at its place.
+pub struct Compiler<'a> {
+    env: Environment<'static>,
+    count: usize,
+    pub findings: &'a mut Findings,
+}
+
+/// The text of an expression and where it stands: the scalar around it, and how many like texts come first.
+struct Spot<'s> {
+    source: &'s Source,
+    scalar: &'s Span,
+    text: &'s str,
+    skip: usize,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(findings: &'a mut Findings) -> Self {
+        let mut env = Environment::empty();
+        env.set_undefined_behavior(UndefinedBehavior::Chainable);
+        env.set_fuel(Some(FUEL));
+        env.set_recursion_limit(64);
+        filters::install(&mut env);
+        Self {
+            env,
+            count: 0,
+            findings,
+        }
+    }
+
+    pub fn finish(self) -> Program {
+        Program { env: self.env }
+    }
+
+    /// A bare expression: `when`, `let`, `order`.
+    pub fn expression(
+        &mut self,
+        source: &Source,
+        span: &Span,
+        text: &str,
+        names: &Names<'_>,
+    ) -> Option<Expression> {
+        self.compile(
+            &Spot {
+                source,
+                scalar: span,
+                text,
+                skip: 0,
+            },
+            names,
+        )
+    }
+
+    /// Text with expressions: messages, pointers, names.
+    pub fn mixture(
+        &mut self,
+        source: &Source,
+        span: &Span,
+        text: &str,
+        names: &Names<'_>,
+    ) -> Option<Mixture> {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for token in tokenize(text, false, Default::default()) {
+            let (token, at) = match token {
+                Ok(token) => token,
+                Err(error) => {
+                    self.syntax_error(
+                        &Spot {
+                            source,
+                            scalar: span,
+                            text,
+                            skip: 0,
+                        },
+                        &error,
+                        0,
+                    );
+                    return None;
+                }
+            };
+            match token {
+                Token::TemplateData(data) => parts.push(Part::Literal(data.to_owned())),
+                Token::VariableStart => start = at.end_offset as usize,
+                Token::VariableEnd => {
+                    let part = text.get(start..at.start_offset as usize)?.trim();
+                    let skip = text.get(..start)?.matches(part).count();
+                    let expression = self.compile(
+                        &Spot {
+                            source,
+                            scalar: span,
+                            text: part,
+                            skip,
+                        },
+                        names,
+                    )?;
+                    parts.push(Part::Value(expression));
+                }
+                Token::BlockStart => {
+                    let message = "a text holds `{{ ... }}` only; statements are not read here";
+                    let help =
+                        "write `{{ a if condition else b }}`, or use $if and $for in a template".to_owned();
+                    self.findings
+                        .add_with_help(source, span, "statement-in-text", message, Some(help));
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        Some(Mixture { parts: parts.into() })
+    }
+
+    /// A scalar of a template.
+    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names<'_>) -> Option<Leaf> {
+        if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
+            return Some(Leaf::Literal(text.to_owned()));
+        }
+        let inner = text
+            .trim()
+            .strip_prefix("{{")
+            .and_then(|rest| rest.strip_suffix("}}"));
+        match inner {
+            // The parser refuses `a }}-{{ b`, which tells one expression from a mixture.
+            Some(inner) if text.trim() == text && parse_expr(inner.trim()).is_ok() => {
+                let spot = Spot {
+                    source,
+                    scalar: span,
+                    text: inner.trim(),
+                    skip: 0,
+                };
+                self.compile(&spot, names).map(Leaf::Lone)
+            }
+            _ => self.mixture(source, span, text, names).map(Leaf::Mixture),
+        }
+    }
+
+    fn compile(&mut self, spot: &Spot<'_>, names: &Names<'_>) -> Option<Expression> {
+        let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
+        let tree = match parse_expr(spot.text) {
+            Ok(tree) => tree,
+            Err(error) => {
+                self.syntax_error(spot, &error, 0);
+                return None;
+            }
+        };
+        let reads = Reads::of(&tree, names);
+        let mistakes = self.mistakes(&reads, names);
+        for (span, code, message, help) in mistakes {
+            let at = place.start + span.start..place.start + span.end;
+            self.findings.add_with_help(spot.source, &at, code, message, help);
+        }
+        self.count += 1;
+        let key: Arc<str> = format!("e{}", self.count).into();
+        let body = format!("{PREFIX}{}{SUFFIX}", spot.text);
+        if let Err(error) = self.env.add_template_owned(key.to_string(), body) {
+            self.syntax_error(spot, &error, PREFIX.len());
+            return None;
+        }
+        let position = spot.source.position(place.start);
+        let place = Place {
+            file: spot.source.name.clone(),
+            line: position.line,
+            column: position.column,
+            text: spot.text.to_owned(),
+        };
+        let (reads, origins) = reads.into_parts();
+        Some(Expression {
+            key,
+            place: Arc::new(place),
+            reads: reads.into(),
+            origins: origins.into(),
+        })
+    }
+
+    fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        for (name, span) in &reads.unknown {
+            let known: Vec<&str> = names.all().collect();
+            let message = format!("`{name}` is not a variable here");
+            mistakes.push((
+                span.clone(),
+                "unknown-variable",
+                message,
+                suggestion(name, &known),
+            ));
+        }
+        for (kind, name, span) in &reads.calls {
+            let known: BTreeSet<&str> = filters::names(*kind).collect();
+            if !known.contains(name.as_str()) {
+                let message = format!("`{name}` is not a {kind}");
+                let known: Vec<&str> = known.into_iter().collect();
+                mistakes.push((
+                    span.clone(),
+                    kind.unknown_code(),
+                    message,
+                    suggestion(name, &known),
+                ));
+            }
+        }
+        for (path, span, help) in reads.wrong_paths(names) {
+            let message = format!("`{path}` does not exist: the schema has no such property");
+            mistakes.push((span, "unknown-path", message, help));
+        }
+        mistakes
+    }
+
+    fn syntax_error(&mut self, spot: &Spot<'_>, error: &Error, shift: usize) {
+        let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
+        let at = match error.range() {
+            Some(range) if range.start >= shift => {
+                place.start + range.start - shift..(place.start + range.end - shift).min(place.end)
+            }
+            _ => place,
+        };
+        let message = error
+            .detail()
+            .map_or_else(|| error.kind().to_string(), str::to_owned);
+        self.findings
+            .add(spot.source, &at, "malformed-expression", message);
+    }
+}
+
+type Mistake = (Span, &'static str, String, Option<String>);

@@ -1,0 +1,161 @@
+//! What an evaluation is given: the instance, its spec, and what was observed of it.
+
+use std::sync::Arc;
+
+use minijinja::Value;
+use serde_json::{Map, Value as Json, json};
+
+use crate::expression::EvalError;
+use crate::scope::Scope;
+use crate::service::{Service, WatchRule};
+use crate::value::from_json;
+
+pub const MANAGED_BY: &str = "dcm.project/managed-by";
+pub const INSTANCE_ID: &str = "dcm.project/dcm-instance-id";
+pub const SERVICE_TYPE: &str = "dcm.project/dcm-service-type";
+
+/// The annotations by which the provider knows its own objects.
+pub const PROVIDER_ANNOTATION: &str = "mapwright.dcm.project/provider";
+pub const LIFE_ANNOTATION: &str = "mapwright.dcm.project/life";
+pub const OBJECT_ANNOTATION: &str = "mapwright.dcm.project/object";
+
+/// One instance of a service type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub id: String,
+    pub provider: String,
+    pub namespace: String,
+    /// Counts how often this id was created anew.
+    pub life: u64,
+}
+
+/// Everything that an expression may read. What is not given is undefined.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    pub spec: Json,
+    pub patch: Option<Json>,
+    pub settings: Map<String, Json>,
+    /// For each watch, in the mapping's order, the objects of the instance.
+    pub observed: Vec<Vec<Arc<Json>>>,
+    /// Look-ups by their position; `None` while not fetched, null where there is no such object.
+    pub lookups: Vec<Option<Json>>,
+    pub previous: Option<Previous>,
+}
+
+/// The status that was last said of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    pub status: String,
+    pub message: String,
+}
+
+impl Service {
+    pub fn labels(&self, id: &str) -> Map<String, Json> {
+        let pairs = [
+            (MANAGED_BY, "dcm"),
+            (INSTANCE_ID, id),
+            (SERVICE_TYPE, self.service_type.as_str()),
+        ];
+        pairs
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.into()))
+            .collect()
+    }
+
+    /// The scope of every rule of this mapping for one instance.
+    pub fn scope(&self, identity: &Identity, inputs: &Inputs) -> Result<Scope, EvalError> {
+        let dcm = json!({
+            "id": identity.id,
+            "provider": identity.provider,
+            "namespace": identity.namespace,
+            "service_type": self.service_type,
+            "collection": self.collection,
+            "labels": self.labels(&identity.id),
+        });
+        let mut values = vec![
+            ("spec".to_owned(), from_json(&inputs.spec)),
+            (
+                "settings".to_owned(),
+                from_json(&Json::Object(inputs.settings.clone())),
+            ),
+            ("dcm".to_owned(), from_json(&dcm)),
+        ];
+        if let Some(patch) = &inputs.patch {
+            values.push(("patch".to_owned(), from_json(patch)));
+        }
+        if let Some(previous) = &inputs.previous {
+            let pair = json!({ "status": previous.status, "message": previous.message });
+            values.push(("previous".to_owned(), from_json(&pair)));
+        }
+        for (rule, found) in self.lookups.iter().zip(&inputs.lookups) {
+            if let Some(found) = found {
+                values.push((rule.name.clone(), from_json(found)));
+            }
+        }
+        for (watch, objects) in self.watches.iter().zip(&inputs.observed) {
+            // A later watch may order its candidates by an earlier one.
+            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone());
+            values.extend(representative(watch, objects, &so_far)?);
+        }
+        Ok(Scope::root(self.program.clone(), self.lets.clone(), values))
+    }
+}
+
+/// The object that speaks for the instance, and all of them.
+fn representative(
+    watch: &WatchRule,
+    objects: &[Arc<Json>],
+    scope: &Scope,
+) -> Result<Vec<(String, Value)>, EvalError> {
+    let mut candidates = Vec::new();
+    let mut all = Vec::new();
+    for object in objects {
+        let item = from_json(object);
+        let inner = scope.with(vec![("item".to_owned(), item.clone())]);
+        all.push(item.clone());
+        if let Some(filter) = &watch.filter
+            && !scope.program().holds(filter, &inner)?
+        {
+            continue;
+        }
+        let keys: Result<Vec<Value>, EvalError> = watch
+            .order
+            .iter()
+            .map(|order| scope.program().eval(order, &inner))
+            .collect();
+        candidates.push((keys?, name_of(object).to_owned(), item));
+    }
+    // True before false and larger before smaller; names break ties, so that the choice repeats itself.
+    candidates.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let mut values = Vec::new();
+    if let Some((_, _, first)) = candidates.into_iter().next() {
+        values.push((watch.name.clone(), first));
+    }
+    if let Some(name) = &watch.all {
+        values.push((name.clone(), Value::from(all)));
+    }
+    Ok(values)
+}
+
+pub fn name_of(object: &Json) -> &str {
+    object
+        .pointer("/metadata/name")
+        .and_then(Json::as_str)
+        .unwrap_or_default()
+}
+
+pub fn uid_of(object: &Json) -> &str {
+    object
+        .pointer("/metadata/uid")
+        .and_then(Json::as_str)
+        .unwrap_or_default()
+}
+
+/// The id of the instance that an object's label names.
+pub fn instance_of(object: &Json) -> Option<&str> {
+    object.pointer("/metadata/labels")?.get(INSTANCE_ID)?.as_str()
+}
+
+pub fn annotation<'o>(object: &'o Json, key: &str) -> Option<&'o str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
+}

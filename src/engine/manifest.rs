@@ -1,0 +1,147 @@
+//! From a spec to manifests: templates, and what the engine itself adds to every object.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::expression::EvalError;
+use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
+use crate::names::{NameSeed, generated};
+use crate::service::{KindRef, Service};
+
+/// One object to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// The object's name within the mapping.
+    pub object: String,
+    pub kind: KindRef,
+    /// The name in the cluster.
+    pub name: String,
+    /// Whether another name may be taken where this one is in use.
+    pub renamable: bool,
+    pub root: bool,
+    pub owned_by: Option<String>,
+    pub body: Json,
+}
+
+impl Service {
+    /// Renders the objects of an instance, in the mapping's order. `attempt` picks the next candidate of
+    /// every generated name.
+    pub fn render(
+        &self,
+        identity: &Identity,
+        inputs: &Inputs,
+        attempt: u32,
+    ) -> Result<Vec<Manifest>, EvalError> {
+        let scope = self.scope(identity, inputs)?;
+        let mut manifests = Vec::new();
+        for rule in &self.objects {
+            if let Some(when) = &rule.when
+                && !self.program.holds(when, &scope)?
+            {
+                continue;
+            }
+            let mut body = rule.template.render(&scope)?;
+            let seed = NameSeed {
+                instance: &identity.id,
+                life: identity.life,
+                object: &rule.name,
+                attempt,
+            };
+            let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
+            manifests.push(Manifest {
+                object: rule.name.clone(),
+                kind: rule.kind.clone(),
+                name,
+                renamable,
+                root: rule.root,
+                owned_by: rule.owned_by.clone(),
+                body,
+            });
+        }
+        Ok(manifests)
+    }
+
+    /// Adds what a mapping cannot forget: namespace, labels, annotations and the name.
+    fn complete(
+        &self,
+        body: &mut Json,
+        identity: &Identity,
+        object: &str,
+        seed: NameSeed<'_>,
+    ) -> (String, bool) {
+        let metadata = member(body, "metadata");
+        metadata.insert("namespace".to_owned(), identity.namespace.as_str().into());
+        let given = metadata.get("name").and_then(Json::as_str).map(str::to_owned);
+        let prefix = metadata.get("generateName").and_then(Json::as_str);
+        let (name, renamable) = match (given, prefix) {
+            (Some(name), _) => (name, false),
+            (None, prefix) => (generated(prefix.unwrap_or(object), seed), true),
+        };
+        metadata.insert("name".to_owned(), name.as_str().into());
+        inner(metadata, "labels").extend(self.labels(&identity.id));
+        let annotations = json!({
+            PROVIDER_ANNOTATION: identity.provider,
+            LIFE_ANNOTATION: identity.life.to_string(),
+            OBJECT_ANNOTATION: object,
+        });
+        if let Json::Object(annotations) = annotations {
+            inner(metadata, "annotations").extend(annotations);
+        }
+        (name, renamable)
+    }
+
+    /// The merge patches of an update, each with the position of its object.
+    pub fn patches(&self, identity: &Identity, inputs: &Inputs) -> Result<Vec<(usize, Json)>, EvalError> {
+        let Some(update) = &self.update else {
+            return Ok(Vec::new());
+        };
+        let scope = self.scope(identity, inputs)?;
+        update
+            .patches
+            .iter()
+            .map(|(index, template)| Ok((*index, template.render(&scope)?)))
+            .collect()
+    }
+
+    /// The spec after an update: the same document with the values that the mapping sets.
+    pub fn updated_spec(&self, identity: &Identity, inputs: &Inputs) -> Result<Json, EvalError> {
+        let Some(update) = &self.update else {
+            return Ok(inputs.spec.clone());
+        };
+        let scope = self.scope(identity, inputs)?;
+        let mut spec = inputs.spec.clone();
+        for (pointer, expression) in &update.set {
+            let value = self.program.eval(expression, &scope)?;
+            let value = crate::value::to_json(&value).map_err(|message| EvalError {
+                message,
+                place: expression.place.clone(),
+            })?;
+            if let (Some(place), Some(value)) = (spec.pointer_mut(pointer), value) {
+                *place = value;
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
+    if !value.is_object() {
+        *value = Json::Object(Map::new());
+    }
+    match value {
+        Json::Object(map) => inner(map, key),
+        _ => unreachable!("made an object above"),
+    }
+}
+
+fn inner<'v>(map: &'v mut Map<String, Json>, key: &str) -> &'v mut Map<String, Json> {
+    let slot = map
+        .entry(key.to_owned())
+        .or_insert_with(|| Json::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Json::Object(Map::new());
+    }
+    match slot {
+        Json::Object(map) => map,
+        _ => unreachable!("made an object above"),
+    }
+}

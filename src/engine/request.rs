@@ -1,0 +1,293 @@
+//! A request against its mapping: the body's form, schema faults and checks, all faults at once.
+
+use serde_json::{Map, Value as Json};
+
+use crate::expression::EvalError;
+use crate::format::Moment;
+use crate::inputs::{Identity, Inputs};
+use crate::json::{child, sort_by_document};
+use crate::problem::{Fault, Problem, ProblemKind};
+use crate::reads::Read;
+use crate::schema::SchemaFault;
+use crate::scope::Scope;
+use crate::service::{CheckRule, Service};
+use crate::shape::Step;
+
+/// A body, with the spec found in it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub body: Json,
+    /// The pointer of the spec in the body: `/spec`, or nothing for a bare one.
+    pub root: &'static str,
+    pub spec: Json,
+    faults: Vec<Fault>,
+    schema_faults: Vec<SchemaFault>,
+}
+
+/// The next step of judging a request.
+#[derive(Debug)]
+pub enum Judged {
+    /// These look-ups must be fetched first, by their positions.
+    Needs(Vec<usize>),
+    Passed,
+    Refused(Problem),
+}
+
+/// Members of an answer that no request may set.
+const READ_ONLY: [&str; 6] = [
+    "id",
+    "path",
+    "status",
+    "status_message",
+    "create_time",
+    "update_time",
+];
+
+impl Service {
+    /// Reads the body of a create: bare, or wrapped in `spec`.
+    pub fn read_create(&self, body: Json) -> Request {
+        let mut request = unwrap(body);
+        request.schema_faults = self.schema.faults(&request.spec);
+        self.refuse_read_only(&mut request);
+        request
+    }
+
+    /// Reads the body of a patch, in the same two forms.
+    pub fn read_update(&self, body: Json) -> Request {
+        let mut request = unwrap(body);
+        if let Some(update) = &self.update {
+            request.schema_faults = update.schema.faults(&request.spec);
+        }
+        request
+    }
+
+    fn refuse_read_only(&self, request: &mut Request) {
+        let written = self.view.iter().flat_map(|view| &view.written);
+        let in_spec: Vec<&str> = written
+            .clone()
+            .filter_map(|path| path.strip_prefix("/spec"))
+            .collect();
+        let beside = written
+            .filter_map(|path| path.strip_prefix('/'))
+            .filter(|path| !path.starts_with("spec/"));
+        let top: Vec<String> = READ_ONLY
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(beside.map(str::to_owned))
+            .collect();
+        let mut faults = Vec::new();
+        let mut add = |pointer: String, name: &str| {
+            let detail = format!("`{name}` is set by the service and cannot be sent");
+            let fault = Fault {
+                pointer: Some(pointer),
+                detail,
+            };
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        };
+        for name in &top {
+            for root in ["", request.root] {
+                let pointer = format!("{root}/{}", name.replace('/', "~1"));
+                if request.body.pointer(&pointer).is_some() {
+                    add(pointer, name);
+                }
+            }
+        }
+        for path in in_spec {
+            if request.spec.pointer(path).is_some() {
+                add(
+                    format!("{}{path}", request.root),
+                    path.rsplit('/').next().unwrap_or(path),
+                );
+            }
+        }
+        request.faults.extend(faults);
+    }
+
+    /// Judges a request: the faults of its form and schema first, with the checks of the lowest failing
+    /// stage beside them; then stage by stage.
+    pub fn judge(
+        &self,
+        moment: Moment,
+        request: &Request,
+        identity: &Identity,
+        inputs: &Inputs,
+    ) -> Result<Judged, EvalError> {
+        let mut faults: Vec<(u16, Fault)> = Vec::new();
+        faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
+        faults.extend(
+            request
+                .schema_faults
+                .iter()
+                .map(|fault| (400, fault.rooted(request.root))),
+        );
+        let broken = !faults.is_empty();
+        let scope = self.scope(identity, inputs)?;
+        let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        for (index, stage) in stages.iter().enumerate() {
+            if broken && index > 0 {
+                break;
+            }
+            let checks = self
+                .checks
+                .iter()
+                .filter(|check| check.stage == *stage && check.on.contains(&moment));
+            let checks: Vec<&CheckRule> = checks.filter(|check| !request.spoils(check)).collect();
+            let needs: Vec<usize> = checks
+                .iter()
+                .flat_map(|check| &check.lookups)
+                .copied()
+                .filter(|lookup| inputs.lookups.get(*lookup).is_none_or(Option::is_none))
+                .collect();
+            if !needs.is_empty() && !broken {
+                return Ok(Judged::Needs(needs));
+            }
+            for check in checks
+                .into_iter()
+                .filter(|check| !broken || check.lookups.is_empty())
+            {
+                self.run(check, &scope, request, &mut faults)?;
+            }
+            if !faults.is_empty() {
+                break;
+            }
+        }
+        Ok(refusal(faults, &request.body))
+    }
+
+    fn run(
+        &self,
+        check: &CheckRule,
+        scope: &Scope,
+        request: &Request,
+        faults: &mut Vec<(u16, Fault)>,
+    ) -> Result<(), EvalError> {
+        let scopes = match &check.each {
+            Some(each) => each.scopes(scope)?,
+            None => vec![scope.clone()],
+        };
+        for scope in scopes {
+            if self.program.holds(&check.condition, &scope)? != check.fails_when {
+                continue;
+            }
+            let pointer = match &check.pointer {
+                None => None,
+                Some(pointer) => {
+                    let pointer = self.program.text(pointer, &scope)?;
+                    Some(match pointer.strip_prefix("/spec") {
+                        Some(rest) => format!("{}{rest}", request.root),
+                        None => pointer,
+                    })
+                }
+            };
+            faults.push((
+                check.status,
+                Fault {
+                    pointer,
+                    detail: self.program.text(&check.detail, &scope)?,
+                },
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Request {
+    /// Whether a path that the check reads has a schema fault already: its answer would be noise.
+    fn spoils(&self, check: &CheckRule) -> bool {
+        let reads = check
+            .condition
+            .reads
+            .iter()
+            .chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
+        let reads: Vec<&Read> = reads
+            .filter(|read| read.root == "spec" || read.root == "patch")
+            .collect();
+        self.schema_faults
+            .iter()
+            .any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
+    }
+}
+
+/// Whether a fault stands on the way to what is read, or below it.
+fn touches(place: &str, read: &[Step]) -> bool {
+    let place: Vec<String> = place
+        .split('/')
+        .skip(1)
+        .map(|key| key.replace("~1", "/").replace("~0", "~"))
+        .collect();
+    place.iter().zip(read).all(|(key, step)| match step {
+        Step::Key(name) => key == name,
+        Step::Any => true,
+    })
+}
+
+/// Finds the spec: wrapped means that `spec` is an object and there is no top-level `service_type`.
+fn unwrap(body: Json) -> Request {
+    let empty = |body: Json, root, spec, faults| Request {
+        body,
+        root,
+        spec,
+        faults,
+        schema_faults: Vec::new(),
+    };
+    let Some(members) = body.as_object() else {
+        let fault = Fault {
+            pointer: Some(String::new()),
+            detail: "the body is not a JSON object".to_owned(),
+        };
+        return empty(body, "", Json::Object(Map::new()), vec![fault]);
+    };
+    match members.get("spec") {
+        Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
+            let beside = members
+                .keys()
+                .filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
+            let faults = beside
+                .map(|key| Fault {
+                    pointer: Some(child("", key)),
+                    detail: format!(
+                        "`{}` is not a member of this body: it stands beside `spec`",
+                        clip(key)
+                    ),
+                })
+                .collect();
+            let spec = spec.clone();
+            empty(body, "/spec", spec, faults)
+        }
+        _ => {
+            let spec = body.clone();
+            empty(body, "", spec, Vec::new())
+        }
+    }
+}
+
+fn clip(key: &str) -> String {
+    key.chars().take(64).collect()
+}
+
+/// One status a stage; the faults in the order of the body as it was sent.
+fn refusal(faults: Vec<(u16, Fault)>, body: &Json) -> Judged {
+    let Some(status) = faults.iter().map(|(status, _)| *status).min() else {
+        return Judged::Passed;
+    };
+    let mut faults: Vec<Fault> = faults
+        .into_iter()
+        .filter(|(code, _)| *code == status)
+        .map(|(_, fault)| fault)
+        .collect();
+    sort_by_document(body, &mut faults);
+    let kind = match status {
+        404 => ProblemKind::NotFound,
+        409 => ProblemKind::FailedPreconditionConflict,
+        422 => ProblemKind::FailedPrecondition,
+        _ => ProblemKind::InvalidArgument,
+    };
+    Judged::Refused(Problem {
+        kind,
+        ..Problem::invalid(faults)
+    })
+}

@@ -1,0 +1,157 @@
+//! JSON Schemas of specs and patches: every fault of a document, each at its pointer.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::Value;
+
+use crate::diagnostic::Findings;
+use crate::json::child;
+use crate::problem::Fault;
+use crate::read::read;
+use crate::source::{Kind, Source, Span, Tree};
+
+/// A fault of a document, and the exact place of it: that of the member itself where one is missing, while
+/// the fault points to the parent, which does exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaFault {
+    pub place: String,
+    pointer: String,
+    detail: String,
+}
+
+impl SchemaFault {
+    /// The fault as a caller sees it, in a body in which the document stands at `root`.
+    pub fn rooted(&self, root: &str) -> Fault {
+        Fault {
+            pointer: Some(format!("{root}{}", self.pointer)),
+            detail: self.detail.clone(),
+        }
+    }
+}
+
+/// A schema, compiled once.
+#[derive(Debug)]
+pub struct Schema {
+    pub document: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    /// Reads and compiles the text of a schema file.
+    pub fn load(source: &Source, findings: &mut Findings) -> Option<Self> {
+        let tree = read(source, findings)?;
+        let document = tree.to_json();
+        // Patterns run in linear time whatever a caller sends, so look-around is refused here.
+        let options = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .offline();
+        match options.build(&document) {
+            Ok(validator) => Some(Self { document, validator }),
+            Err(error) => {
+                let span = place_of(&tree, error.instance_path().as_str());
+                findings.add(source, &span, "malformed-schema", error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Every fault, with pointers from the root of the document.
+    pub fn faults(&self, document: &Value) -> Vec<SchemaFault> {
+        let mut faults = Vec::new();
+        for error in self.validator.iter_errors(document) {
+            add_faults(&error, &mut faults);
+        }
+        faults
+    }
+}
+
+fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
+    let at = error.instance_path().as_str();
+    let mut push = |fault: SchemaFault| {
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    };
+    let at_itself = |pointer: String, detail: String| SchemaFault {
+        place: pointer.clone(),
+        pointer,
+        detail,
+    };
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            push(SchemaFault {
+                place: child(at, name),
+                pointer: at.to_owned(),
+                detail: format!("the required member `{name}` is missing"),
+            });
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            for name in unexpected {
+                push(at_itself(
+                    child(at, name),
+                    format!("`{}` is not a member of this object", shorten(name)),
+                ));
+            }
+        }
+        ValidationErrorKind::PropertyNames { error } => {
+            let name = error.instance().as_str().unwrap_or_default().to_owned();
+            push(at_itself(
+                child(at, &name),
+                format!("the name `{}` {}", shorten(&name), sentence(error)),
+            ));
+        }
+        _ => push(at_itself(at.to_owned(), format!("the value {}", sentence(error)))),
+    }
+}
+
+/// What a value is not, in words that do not repeat it: values may be long, or secret.
+fn sentence(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Pattern { pattern } => format!("does not match the pattern {pattern}"),
+        ValidationErrorKind::Enum { options } => format!("is not one of {options}"),
+        ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
+        ValidationErrorKind::Minimum { limit } => format!("is less than {limit}"),
+        ValidationErrorKind::Maximum { limit } => format!("is more than {limit}"),
+        ValidationErrorKind::MinLength { limit } => format!("is shorter than {limit} characters"),
+        ValidationErrorKind::MaxLength { limit } => format!("is longer than {limit} characters"),
+        ValidationErrorKind::MinItems { limit } => format!("has fewer than {limit} items"),
+        ValidationErrorKind::MaxItems { limit } => format!("has more than {limit} items"),
+        ValidationErrorKind::Type { .. } => {
+            let text = error.masked().to_string();
+            text.strip_prefix("value ")
+                .map_or_else(|| text.clone(), str::to_owned)
+        }
+        ValidationErrorKind::FalseSchema => "is not allowed here".to_owned(),
+        _ => {
+            let text = error.masked().to_string();
+            text.strip_prefix("value ")
+                .map_or_else(|| text.clone(), str::to_owned)
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(64) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The place of the value that a JSON pointer names.
+fn place_of(tree: &Tree, pointer: &str) -> Span {
+    let mut here = tree;
+    for key in pointer.split('/').skip(1) {
+        let key = key.replace("~1", "/").replace("~0", "~");
+        let next = match &here.kind {
+            Kind::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
+            _ => here.get(&key),
+        };
+        match next {
+            Some(next) => here = next,
+            None => break,
+        }
+    }
+    here.span.clone()
+}

@@ -1,0 +1,108 @@
+//! The variables of an evaluation: frames in frames, with the mapping's `[let]` evaluated when read.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+use minijinja::{Error, ErrorKind, Value};
+
+use crate::expression::{Expression, Program};
+
+/// A frame of variables. Cheap to clone, and to put another frame on.
+#[derive(Clone)]
+pub struct Scope(Arc<Frame>);
+
+/// The expressions of `[let]`, in the order of the file.
+pub type Lets = Arc<[(String, Expression)]>;
+
+struct Frame {
+    parent: Option<Scope>,
+    values: Vec<(String, Value)>,
+    program: Arc<Program>,
+    lets: Lets,
+    /// Each `let` is evaluated once in a scope.
+    memo: Vec<OnceLock<Value>>,
+}
+
+impl Scope {
+    /// The outermost frame: given variables, and `[let]`.
+    pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(String, Value)>) -> Self {
+        let memo = (0..lets.len()).map(|_| OnceLock::new()).collect();
+        Self(Arc::new(Frame {
+            parent: None,
+            values,
+            program,
+            lets,
+            memo,
+        }))
+    }
+
+    /// A frame of its own for a loop or a `$let`.
+    #[must_use]
+    pub fn with(&self, values: Vec<(String, Value)>) -> Self {
+        Self(Arc::new(Frame {
+            parent: Some(self.clone()),
+            values,
+            program: self.0.program.clone(),
+            lets: Arc::new([]),
+            memo: Vec::new(),
+        }))
+    }
+
+    pub fn program(&self) -> &Program {
+        &self.0.program
+    }
+
+    pub fn value(&self) -> Value {
+        Value::from_dyn_object(self.0.clone())
+    }
+
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let frame = &self.0;
+        if let Some((_, value)) = frame.values.iter().rev().find(|(key, _)| key == name) {
+            return Some(value.clone());
+        }
+        if let Some(index) = frame.lets.iter().position(|(key, _)| key == name) {
+            let value = frame.memo.get(index)?.get_or_init(|| {
+                frame
+                    .program
+                    .eval(&frame.lets[index].1, self)
+                    .unwrap_or_else(|error| {
+                        // An error travels as a value and is raised where the name is read.
+                        Value::from(Error::new(
+                            ErrorKind::InvalidOperation,
+                            format!("`{name}`: {error}"),
+                        ))
+                    })
+            });
+            return Some(value.clone());
+        }
+        frame.parent.as_ref().and_then(|parent| parent.get(name))
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.values.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+impl Object for Frame {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        Scope(self.clone()).get(key)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Empty
+    }
+}

@@ -1,0 +1,76 @@
+//! From observed objects to a status: one function for REST and for events, so the two never disagree.
+
+use crate::expression::EvalError;
+use crate::inputs::{Identity, Inputs};
+use crate::service::{Says, Service};
+
+/// What the table says of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    pub status: String,
+    pub message: String,
+    /// The row that matched.
+    pub rule: String,
+    /// The row keeps what was said before, so nothing is to be said now.
+    pub kept: bool,
+}
+
+impl Service {
+    /// The first matching row of the status table.
+    pub fn observe(&self, identity: &Identity, inputs: &Inputs) -> Result<Observation, EvalError> {
+        let scope = self.scope(identity, inputs)?;
+        for rule in &self.status.rules {
+            if let Some(when) = &rule.when
+                && !self.program.holds(when, &scope)?
+            {
+                continue;
+            }
+            let mut message = match &rule.message {
+                Some(text) => self.program.text(text, &scope)?,
+                None => String::new(),
+            };
+            let status = match (&rule.says, &inputs.previous) {
+                (Says::Status(status), _) => status.clone(),
+                (Says::Keep, Some(previous)) => {
+                    message.clone_from(&previous.message);
+                    previous.status.clone()
+                }
+                (Says::Keep, None) => self.status.initial.clone(),
+            };
+            let kept = rule.says == Says::Keep;
+            if !kept {
+                for (when, text) in &self.status.notes {
+                    if self.program.holds(when, &scope)? {
+                        let note = self.program.text(text, &scope)?;
+                        message = if message.is_empty() {
+                            note
+                        } else {
+                            format!("{message}; {note}")
+                        };
+                    }
+                }
+            }
+            return Ok(Observation {
+                status,
+                message,
+                rule: rule.name.clone(),
+                kept,
+            });
+        }
+        // A table without a last row does not load, so this is not reached.
+        let status = self.status.initial.clone();
+        Ok(Observation {
+            status,
+            message: String::new(),
+            rule: String::new(),
+            kept: false,
+        })
+    }
+
+    /// Whether a change from one status to another waits out a window first.
+    pub fn settles(&self, from: Option<&str>, into: &str) -> bool {
+        let table = &self.status;
+        table.settle_into.iter().any(|word| word == into)
+            && from.is_some_and(|from| table.settle_from.iter().any(|word| word == from))
+    }
+}

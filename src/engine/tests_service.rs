@@ -1,0 +1,86 @@
+//! The shipped mappings load, render and observe.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::format::Moment;
+use crate::inputs::{Identity, Inputs};
+use crate::request::Judged;
+use crate::service::{Files, Service};
+
+fn files() -> Files {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = BTreeMap::new();
+    for folder in ["schemas", "mappings/container", "mappings/storage"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+fn load(name: &str) -> Service {
+    Service::load(&files(), name).unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+fn identity() -> Identity {
+    Identity {
+        id: "a".into(),
+        provider: "p".into(),
+        namespace: "ns".into(),
+        life: 1,
+    }
+}
+
+#[test]
+fn container() {
+    let service = load("container");
+    let body = json!({"spec": {"service_type": "container", "metadata": {"name": "web"}, "image": {"reference": "x"},
+        "resources": {"cpu": {"min": 4, "max": "2"}, "memory": {"min": "1GB", "max": "2GB"}},
+        "network": {"ports": [{"container_port": 80, "visibility": "external"}, {"container_port": 81, "visibility": "internal"}]}}});
+    let request = service.read_create(body);
+    let mut inputs = Inputs {
+        spec: request.spec.clone(),
+        ..Inputs::default()
+    };
+    inputs
+        .settings
+        .insert("external_service_type".into(), "LoadBalancer".into());
+    match service
+        .judge(Moment::Create, &request, &identity(), &inputs)
+        .unwrap()
+    {
+        Judged::Refused(problem) => assert_eq!(
+            problem.faults[0].pointer.as_deref(),
+            Some("/spec/resources/cpu/min")
+        ),
+        other => panic!("{other:?}"),
+    }
+    let manifests = service.render(&identity(), &inputs, 0).unwrap();
+    for manifest in &manifests {
+        println!("{}", serde_json::to_string_pretty(&manifest.body).unwrap());
+    }
+    assert_eq!(manifests.len(), 2);
+    let deployment = Arc::new(manifests[0].body.clone());
+    inputs.observed = vec![
+        vec![deployment],
+        vec![],
+        vec![],
+        vec![Arc::new(
+            json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "short"}}),
+        )],
+    ];
+    println!("{:?}", service.observe(&identity(), &inputs).unwrap());
+    for watch in &service.watches {
+        println!("{} {:?}", watch.name, watch.reads);
+    }
+}
+
+#[test]
+fn storage() {
+    let service = load("storage");
+    println!("{:?}", service.revision);
+}

@@ -1,0 +1,254 @@
+//! Handlers in three moves: from the wire, one call, to the wire.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode, Uri};
+use mapwright_engine::problem::Problem;
+use tracing::Instrument;
+use warp::reply::Response;
+
+use super::body::{self, Body};
+use super::query::Query;
+use super::routes::{self, Route};
+use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, reply};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What all handlers share.
+pub(super) struct Server<R> {
+    pub(super) resources: Arc<R>,
+    pub(super) limits: Limits,
+}
+
+/// Answers one request: every outcome is a reply, none a rejection.
+pub(super) async fn answer<R: Resources>(
+    server: Server<R>,
+    method: Method,
+    target: Uri,
+    body: Body,
+) -> Response {
+    let request_id = request_id(&body.headers);
+    let span = tracing::info_span!("request", id = %request_id, %method, path = target.path());
+    let request = Request { method, target, body };
+    let mut response = in_time(&server, request).instrument(span).await;
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// A request, taken apart.
+struct Request {
+    method: Method,
+    target: Uri,
+    body: Body,
+}
+
+async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Response {
+    let begun = Instant::now();
+    let collections = server.resources.collections();
+    let limit = server.limits.request;
+    let routed = async {
+        let route = routes::resolve(&request.method, request.target.path(), &collections)?;
+        dispatch(&server.resources, route, &mut request).await
+    };
+    let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
+        let detail = format!("not done within {} s; look before you repeat it", limit.as_secs());
+        Err(Problem::unavailable(detail, 1))
+    });
+    let mut response = outcome.unwrap_or_else(|problem| {
+        let style = routes::style(request.target.path(), &collections);
+        reply::problem(&problem, &style, &request.instance())
+    });
+    if request.method == Method::HEAD {
+        response = reply::without_body(response);
+    }
+    if request.body.ends_connection() {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    log(&request.method, response.status(), begun);
+    request.body.discard();
+    response
+}
+
+async fn dispatch<R: Resources>(
+    resources: &Arc<R>,
+    route: Route,
+    request: &mut Request,
+) -> Result<Response, Problem> {
+    let resources = Arc::clone(resources);
+    match route {
+        Route::Health { collection } => health(resources, collection).await,
+        Route::OpenApi => Ok(reply::json(StatusCode::OK, &resources.openapi())),
+        Route::Create { collection } => create(resources, collection, request).await,
+        Route::List { collection } => list(resources, collection, request).await,
+        Route::Get { collection, id } => get(resources, collection, id).await,
+        Route::Update { collection, id } => update(resources, collection, id, request).await,
+        Route::Delete { collection, id } => delete(resources, collection, id, request).await,
+        Route::Act {
+            collection,
+            id,
+            action,
+        } => act(resources, collection, id, action, request).await,
+    }
+}
+
+async fn health<R: Resources>(resources: Arc<R>, collection: Option<String>) -> Result<Response, Problem> {
+    let health = apart(async move { Ok(resources.health(collection.as_deref()).await) }).await?;
+    Ok(reply::json(StatusCode::OK, &health))
+}
+
+async fn create<R: Resources>(
+    resources: Arc<R>,
+    collection: String,
+    request: &mut Request,
+) -> Result<Response, Problem> {
+    let create = Create {
+        id: request.query()?.once("id")?,
+        idempotency_key: request.idempotency_key()?,
+        body: request.body.json(body::JSON).await?,
+    };
+    let created = apart(async move { resources.create(&collection, create).await }).await?;
+    Ok(reply::json(StatusCode::CREATED, &created))
+}
+
+async fn list<R: Resources>(
+    resources: Arc<R>,
+    collection: String,
+    request: &Request,
+) -> Result<Response, Problem> {
+    let query = request.query()?;
+    let query = ListQuery {
+        max_page_size: query.once("max_page_size")?,
+        page_token: query.once("page_token")?,
+    };
+    let page = apart(async move { resources.list(&collection, query).await }).await?;
+    Ok(reply::json(StatusCode::OK, &page))
+}
+
+async fn get<R: Resources>(resources: Arc<R>, collection: String, id: String) -> Result<Response, Problem> {
+    let instance = apart(async move { resources.get(&collection, &id).await }).await?;
+    Ok(reply::json(StatusCode::OK, &instance))
+}
+
+async fn update<R: Resources>(
+    resources: Arc<R>,
+    collection: String,
+    id: String,
+    request: &mut Request,
+) -> Result<Response, Problem> {
+    let update = Update {
+        idempotency_key: request.idempotency_key()?,
+        body: request.body.json(body::JSON_OR_MERGE_PATCH).await?,
+    };
+    let updated = apart(async move { resources.update(&collection, &id, update).await }).await?;
+    Ok(reply::json(StatusCode::OK, &updated))
+}
+
+async fn delete<R: Resources>(
+    resources: Arc<R>,
+    collection: String,
+    id: String,
+    request: &Request,
+) -> Result<Response, Problem> {
+    let key = request.idempotency_key()?;
+    apart(async move { resources.delete(&collection, &id, key).await }).await?;
+    Ok(reply::no_content())
+}
+
+async fn act<R: Resources>(
+    resources: Arc<R>,
+    collection: String,
+    id: String,
+    action: String,
+    request: &mut Request,
+) -> Result<Response, Problem> {
+    let act = Act {
+        name: action,
+        query: request.query()?.into_pairs(),
+        idempotency_key: request.idempotency_key()?,
+        body: request.body.optional_json().await?,
+    };
+    match apart(async move { resources.act(&collection, &id, act).await }).await? {
+        Outcome::Json(value) => Ok(reply::json(StatusCode::OK, &value)),
+        Outcome::Text(text) => Ok(reply::text(text)),
+    }
+}
+
+/// Runs a call as a task of its own: hanging up does not stop it, and a panic is answered like any error.
+async fn apart<T: Send + 'static>(
+    call: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::spawn(call.in_current_span())
+        .await
+        .unwrap_or_else(|error| {
+            tracing::error!(%error, "a call ended without an answer");
+            Err(Problem::internal(
+                "the request could not be done; the log tells more under its request id",
+            ))
+        })
+}
+
+/// The caller's id if it can stand in a log line as it is, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    sent.filter(|id| is_visible(id, 128))
+        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}
+
+fn is_visible(text: &str, max: usize) -> bool {
+    (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Writes and failures are told; reads, of which there are many, only when asked for.
+fn log(method: &Method, status: StatusCode, begun: Instant) {
+    let (status, ms) = (status.as_u16(), begun.elapsed().as_millis());
+    if status >= 500 {
+        tracing::warn!(status, ms, "answered");
+    } else if method.is_safe() {
+        tracing::debug!(status, ms, "answered");
+    } else {
+        tracing::info!(status, ms, "answered");
+    }
+}
+
+impl Request {
+    /// Path and query as they were sent.
+    fn instance(&self) -> String {
+        let path = self.target.path();
+        self.target
+            .query()
+            .map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+    }
+
+    fn query(&self) -> Result<Query, Problem> {
+        Query::parse(self.target.query())
+    }
+
+    fn idempotency_key(&self) -> Result<Option<String>, Problem> {
+        let mut values = self.body.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        match value.to_str() {
+            Ok(key) if is_visible(key, 255) && values.next().is_none() => Ok(Some(key.to_owned())),
+            _ => Err(Problem::invalid_argument(
+                "the Idempotency-Key header must be given once, with 1 to 255 visible ASCII characters",
+            )),
+        }
+    }
+}
+
+impl<R> Clone for Server<R> {
+    fn clone(&self) -> Self {
+        Self {
+            resources: Arc::clone(&self.resources),
+            limits: self.limits.clone(),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The instance record: what makes an id ours, across replicas, restarts and half-done work.
+//!
+//! The document of one instance, and the decisions that follow from finding one already there. Pure: the
+//! clock is an argument, and where records are kept is the business of others.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The label that marks a record, with the service type as its value.
+pub const MARKER: &str = "mapwright.dcm.project/record";
+
+/// One instance, as its record tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceRecord {
+    pub id: String,
+    pub service_type: String,
+    pub provider: String,
+    /// Counts how often this id was created anew.
+    pub life: u64,
+    pub state: State,
+    /// Whose create this is: a reply that got lost is recognised by it.
+    pub claim: String,
+    /// The mapping under which it was created or last updated.
+    pub revision: String,
+    pub create_time: String,
+    /// The spec exactly as the caller sent it.
+    pub spec: Value,
+    /// Every object of this life, written before any of them is made.
+    pub plan: Vec<PlannedObject>,
+    /// Objects of former lives that may still be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old: Vec<PlannedObject>,
+    /// Requests that carried an idempotency key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeyUse>,
+    /// The spec that an update under way will leave behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Value>,
+    /// The life whose end has not been delivered as an event yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed_end: Option<u64>,
+    /// When the last life ended; set in a tombstone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Its objects are being made.
+    Creating,
+    /// It answered 201.
+    Ready,
+    /// It is wanted no more; objects may be left.
+    Deleting,
+    /// Nothing is left but the memory: keys, and an end that may be owed.
+    Tombstone,
+}
+
+/// One object that an instance is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedObject {
+    /// Its name within the mapping.
+    pub object: String,
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub life: u64,
+    /// While a root is there, so is the instance.
+    pub root: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// One use of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUse {
+    pub key: String,
+    pub method: Method,
+    /// A digest of the body that came with it.
+    pub digest: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    Create,
+    Update,
+    Delete,
+}
+
+/// What a create finds when its id is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Its own, or a repeat of the one that succeeded: the same answer again.
+    Replay,
+    /// The first of two equal requests is under way.
+    Wait,
+    /// The key came with another body before.
+    KeyReused,
+    /// Somebody else's instance.
+    Taken,
+    /// The former life is not over yet.
+    BeingDeleted,
+    /// The former life is over: the next one begins.
+    NewLife { life: u64 },
+}
+
+/// Who asks for an id.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    pub provider: &'a str,
+    pub claim: &'a str,
+    pub key: Option<&'a str>,
+    pub digest: &'a str,
+}
+
+impl InstanceRecord {
+    /// What a create may do where this record is found. `roots_left` says whether a root of the former
+    /// life is still there, and is read only where the record is being deleted.
+    pub fn claimed_by(&self, claimant: Claimant<'_>, roots_left: bool) -> Claim {
+        if self.provider != claimant.provider {
+            return Claim::Taken;
+        }
+        if self.claim == claimant.claim {
+            return Claim::Replay;
+        }
+        let over = match self.state {
+            State::Tombstone => true,
+            State::Deleting => !roots_left,
+            State::Creating | State::Ready => false,
+        };
+        match (over, self.key_use(claimant.key, Method::Create), self.state) {
+            // A key speaks for the life in which it was used; the end of that life is no answer to it.
+            (true, _, _) => Claim::NewLife { life: self.life + 1 },
+            (false, Some(used), _) if used.digest != claimant.digest => Claim::KeyReused,
+            (false, Some(_), State::Ready) => Claim::Replay,
+            (false, Some(_), State::Creating) => Claim::Wait,
+            (false, _, State::Deleting) => Claim::BeingDeleted,
+            (false, None, _) => Claim::Taken,
+            (false, Some(_), State::Tombstone) => Claim::Taken,
+        }
+    }
+
+    pub fn key_use(&self, key: Option<&str>, method: Method) -> Option<&KeyUse> {
+        let key = key?;
+        self.keys.iter().find(|used| used.key == key && used.method == method)
+    }
+
+    pub fn use_key(&mut self, key: Option<&str>, method: Method, digest: &str) {
+        if let Some(key) = key
+            && self.key_use(Some(key), method).is_none()
+        {
+            self.keys.push(KeyUse { key: key.to_owned(), method, digest: digest.to_owned() });
+        }
+    }
+
+    /// The document, as it is stored.
+    pub fn to_json(&self) -> Value {
+        // Plain data: strings, numbers, lists and maps with string keys always serialise.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    pub fn from_json(value: &Value) -> Result<Self, serde_json::Error> {
+        Self::deserialize(value)
+    }
+
+    /// The name by which a caller may know the instance beside its id.
+    pub fn name(&self) -> Option<&str> {
+        self.spec.pointer("/metadata/name")?.as_str()
+    }
+
+    /// Every object that may be there, of this life and of former ones.
+    pub fn all_planned(&self) -> impl Iterator<Item = &PlannedObject> {
+        self.plan.iter().chain(&self.old)
+    }
+}

@@ -1,0 +1,286 @@
+//! Every setting of the process, one row each: its variable, its key in provider.toml, its form, its default.
+
+/// One row.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub env: &'static str,
+    /// The dotted key in `provider.toml`.
+    pub key: &'static str,
+    /// What a value looks like: ends the sentence "set it to ...".
+    pub form: &'static str,
+    pub default: Option<&'static str>,
+    pub about: &'static str,
+}
+
+/// The rows, in the order in which the reference shows them.
+pub const SETTINGS: &[Setting] = &[
+    row_of(
+        "SP_NAME",
+        "name",
+        NAME,
+        None,
+        "the provider's name in DCM; `serve` needs it",
+    ),
+    row_of(
+        "SP_DISPLAY_NAME",
+        "display_name",
+        "a text",
+        None,
+        "the provider's name for people",
+    ),
+    row_of(
+        "SP_ENDPOINT",
+        "endpoint",
+        HTTP_URL,
+        None,
+        "where DCM reaches this process; `serve` needs it",
+    ),
+    row_of(
+        "DCM_REGISTRATION_URL",
+        "registry.url",
+        HTTP_URL,
+        None,
+        "DCM's registry with its API prefix; `serve` needs it",
+    ),
+    row_of(
+        "SP_REGISTRATION_INTERVAL",
+        "registry.interval",
+        DURATION,
+        Some("60s"),
+        "how often the registration is renewed",
+    ),
+    row_of(
+        "SP_REGION",
+        "registry.region",
+        "a region code",
+        None,
+        "told to DCM as metadata.region_code",
+    ),
+    row_of(
+        "SP_ZONE",
+        "registry.zone",
+        "a zone",
+        None,
+        "told to DCM as metadata.zone",
+    ),
+    row_of(
+        "SP_RESOURCES_TOTAL_CPU",
+        "registry.total_cpu",
+        "a text",
+        None,
+        "told to DCM as metadata.resources.total_cpu",
+    ),
+    row_of(
+        "SP_RESOURCES_TOTAL_MEMORY",
+        "registry.total_memory",
+        "a text",
+        None,
+        "told to DCM as metadata.resources.total_memory",
+    ),
+    row_of(
+        "SP_RESOURCES_TOTAL_STORAGE",
+        "registry.total_storage",
+        "a text",
+        None,
+        "told to DCM as metadata.resources.total_storage",
+    ),
+    row_of(
+        "SP_NATS_URL",
+        "bus.servers",
+        NATS_URLS,
+        None,
+        "NATS servers, any of which may answer; `serve` needs it",
+    ),
+    row_of(
+        "SP_NATS_TOKEN",
+        "bus.token",
+        "a token",
+        None,
+        "signs in to NATS by token",
+    ),
+    row_of(
+        "SP_NATS_USER",
+        "bus.user",
+        "a user name",
+        None,
+        "signs in to NATS by user and password",
+    ),
+    row_of(
+        "SP_NATS_PASSWORD",
+        "bus.password",
+        "a password",
+        None,
+        "signs in to NATS by user and password",
+    ),
+    row_of(
+        "SP_NATS_CREDENTIALS_FILE",
+        "bus.credentials_file",
+        PATH,
+        None,
+        "signs in to NATS by a .creds file, read at each connect",
+    ),
+    row_of(
+        "SP_NATS_TLS_CA",
+        "bus.tls_ca",
+        PATH,
+        None,
+        "PEM file of the authority that NATS is trusted by",
+    ),
+    row_of(
+        "SP_NATS_TLS_CERT",
+        "bus.tls_cert",
+        PATH,
+        None,
+        "PEM file of this client's certificate",
+    ),
+    row_of(
+        "SP_NATS_TLS_KEY",
+        "bus.tls_key",
+        PATH,
+        None,
+        "PEM file of this client's key",
+    ),
+    row_of(
+        "SP_LEDGER_BUCKET",
+        "ledger.bucket",
+        "letters, digits, hyphens and underscores",
+        Some("mapwright-ledger"),
+        "the JetStream key-value bucket of what was delivered",
+    ),
+    row_of(
+        "SP_STATE_DIRECTORY",
+        "ledger.state_directory",
+        PATH,
+        Some("/var/lib/mapwright"),
+        "holds the ledger where NATS has no JetStream",
+    ),
+    row_of(
+        "SP_SERVER_ADDRESS",
+        "server.address",
+        "host:port, or :port for all interfaces",
+        Some(":8080"),
+        "where HTTP listens",
+    ),
+    row_of(
+        "SP_SERVER_SHUTDOWN_TIMEOUT",
+        "server.shutdown_timeout",
+        DURATION,
+        Some("15s"),
+        "how long a shutdown may take",
+    ),
+    row_of(
+        "SP_SERVER_REQUEST_TIMEOUT",
+        "server.request_timeout",
+        DURATION,
+        Some("30s"),
+        "how long one request may take",
+    ),
+    row_of(
+        "SP_SERVER_READ_TIMEOUT",
+        "server.read_timeout",
+        LIMIT,
+        Some("15s"),
+        "how long a client may take to send a request",
+    ),
+    row_of(
+        "SP_SERVER_WRITE_TIMEOUT",
+        "server.write_timeout",
+        LIMIT,
+        Some("60s"),
+        "how long a client may take to receive an answer",
+    ),
+    row_of(
+        "SP_SERVER_IDLE_TIMEOUT",
+        "server.idle_timeout",
+        LIMIT,
+        Some("60s"),
+        "how long a connection may be idle",
+    ),
+    row_of(
+        "SP_K8S_KUBECONFIG",
+        "cluster.kubeconfig",
+        PATH,
+        None,
+        "by default the usual kubeconfig rules, then in-cluster",
+    ),
+    row_of(
+        "SP_K8S_NAMESPACE",
+        "cluster.namespace",
+        "a namespace's name",
+        Some("default"),
+        "where objects are made",
+    ),
+    row_of(
+        "SP_ADOPT_UNNAMED",
+        "cluster.adopt_unnamed",
+        BOOLEAN,
+        Some("true"),
+        "whether objects without a provider's name are this provider's",
+    ),
+    row_of(
+        "SP_MONITOR_DEBOUNCE_MS",
+        "monitor.debounce_ms",
+        MILLISECONDS,
+        Some("500"),
+        "the window in which changes of one instance become one event",
+    ),
+    row_of(
+        "SP_MONITOR_RESYNC_PERIOD",
+        "monitor.resync_period",
+        DURATION,
+        Some("10m"),
+        "how often everything is looked at again",
+    ),
+    row_of(
+        "SP_MONITOR_PUBLISH_MAX_ATTEMPTS",
+        "monitor.publish_max_attempts",
+        "a whole number",
+        Some("3"),
+        "accepted and not used: delivery is tried until acknowledged",
+    ),
+    row_of(
+        "SP_FIND_BY_NAME",
+        "requests.find_by_name",
+        BOOLEAN,
+        Some("true"),
+        "whether an instance is found by its metadata.name too",
+    ),
+    row_of(
+        "SP_ID_FROM",
+        "requests.id_from",
+        "random or idempotency-key",
+        Some("random"),
+        "where an id comes from when the caller names none",
+    ),
+];
+
+const NAME: &str = "a name of lower-case letters, digits and hyphens";
+const HTTP_URL: &str = "a URL with scheme and host, as https://dcm.example.com/api/v1alpha1";
+const NATS_URLS: &str = "URLs separated by commas, as nats://a.example.com:4222,tls://b.example.com:4222";
+const DURATION: &str = "a duration above zero, as 500ms, 15s or 10m";
+const LIMIT: &str = "a duration, as 500ms, 15s or 10m; 0 means no limit";
+const PATH: &str = "a path";
+const BOOLEAN: &str = "true or false";
+const MILLISECONDS: &str = "a whole number of milliseconds, at most 60000";
+
+const fn row_of(
+    env: &'static str,
+    key: &'static str,
+    form: &'static str,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Setting {
+    Setting {
+        env,
+        key,
+        form,
+        default,
+        about,
+    }
+}
+
+/// The row of a variable that this program itself reads.
+pub(super) fn row(env: &str) -> &'static Setting {
+    let found = SETTINGS.iter().find(|setting| setting.env == env);
+    found.expect("every variable that is read has a row in the table")
+}
