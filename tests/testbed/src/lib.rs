@@ -3,32 +3,46 @@
 //! Every server is started on 127.0.0.1 with a free port and a folder of its own, and ends with the
 //! process that started it, however that one ends (see [`process`]).
 
-/// Builds the servers from the Go module in testdata/controlplane, once.
-pub mod binaries;
-/// etcd, API server and controller manager.
-pub mod control_plane;
-/// The files that a control plane needs before it starts.
-mod credentials;
-/// What was published on NATS.
-pub mod events;
+// Blank lines keep the formatter from sorting them.
+
 /// One error that reads well in a failing test.
 pub mod failure;
-/// A small HTTP client.
-pub mod http;
-/// A NATS server that a test may kill and start again.
-pub mod nats;
-/// Kubernetes objects as plain JSON.
-pub mod objects;
+
 /// Child processes and folders that do not outlive us.
 pub mod process;
-/// The product's own process.
-pub mod provider;
+
+/// Builds the servers from the Go module in testdata/controlplane, once.
+pub mod binaries;
+
+/// etcd, API server and controller manager.
+pub mod control_plane;
+
+/// The files that a control plane needs before it starts.
+mod credentials;
+
+/// A NATS server that a test may kill and start again.
+pub mod nats;
+
 /// A stub of DCM's registry.
 pub mod registry;
+
 /// One control plane and one NATS for all tests of a run.
 pub mod shared;
+
+/// Kubernetes objects as plain JSON.
+pub mod objects;
+
 /// Polling with a deadline.
 pub mod wait;
+
+/// A small HTTP client.
+pub mod http;
+
+/// The product's own process.
+pub mod provider;
+
+/// What was published on NATS.
+pub mod events;
 
 pub use binaries::Binaries;
 pub use control_plane::{ControlPlane, Setup};
