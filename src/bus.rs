@@ -88,12 +88,16 @@ enum Capture {
     Stream,
     NoStream,
     NoJetStream,
+    /// The server has JetStream, but this user may not ask about it: only an acknowledgement tells.
+    Unknown,
 }
 
 /// A known stream is asked about again after this long, or after a failed publish.
 const STREAM_KNOWN_FOR: Duration = Duration::from_secs(30);
 /// A missing stream may appear at any time; this only keeps many owed messages from asking one by one.
 const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(1);
+/// The call of JetStream's API that tells which streams capture a subject.
+const NAMES_OF_STREAMS: &str = "STREAM.NAMES";
 /// A peer that vanished is noticed after two of these.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -139,7 +143,7 @@ impl Bus {
         let subject = message.subject.as_str();
         self.require_link(&format!("publish on `{subject}`"))?;
         match self.capture(subject).await? {
-            Capture::Stream => self.publish_to_stream(message).await,
+            Capture::Stream | Capture::Unknown => self.publish_to_stream(message).await,
             Capture::NoStream if message.announced => Ok(Delivery::NoStreamYet),
             Capture::NoStream => self.send_plainly(message).await.map(|()| Delivery::NoStreamYet),
             Capture::NoJetStream => self.send_plainly(message).await.map(|()| Delivery::Flushed),
@@ -217,7 +221,7 @@ impl Bus {
             return Ok(known);
         }
         let question = json!({ "subject": subject });
-        let asked = self.jetstream.request::<_, _, Value>("STREAM.NAMES", &question);
+        let asked = self.jetstream.request::<_, _, Value>(NAMES_OF_STREAMS, &question);
         let what = || format!("cannot ask which stream captures `{subject}`");
         let capture = match timeout(self.deadline, asked).await {
             Ok(Ok(answer)) => read_capture(&answer)
@@ -228,13 +232,14 @@ impl Bus {
             Ok(Err(error)) if error.kind() != jetstream::context::RequestErrorKind::TimedOut => {
                 return Err(BusError::new(BusErrorKind::Refused, what()).because(error));
             }
-            Ok(Err(_)) | Err(_) => {
-                let help = "no answer; may this user publish to `$JS.API.>` and subscribe to its inbox?";
-                return Err(BusError::new(
-                    BusErrorKind::TimedOut,
-                    format!("{}: {help}", what()),
-                ));
+            // A request that a user may not make is never answered; the server complains beside it.
+            Ok(Err(_)) | Err(_) if self.lacks_right_to(NAMES_OF_STREAMS) => {
+                match self.client.server_info().jetstream {
+                    true => Capture::Unknown,
+                    false => Capture::NoJetStream,
+                }
             }
+            Ok(Err(_)) | Err(_) => return Err(BusError::new(BusErrorKind::TimedOut, what())),
         };
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.insert(subject.to_owned(), (capture, Instant::now()));
@@ -250,6 +255,14 @@ impl Bus {
             ABSENCE_KNOWN_FOR
         };
         (asked.elapsed() < holds_for).then_some(*capture)
+    }
+
+    /// Whether the server has complained that this user may not publish to such a subject.
+    fn lacks_right_to(&self, subject: &str) -> bool {
+        let link = self.link.borrow();
+        link.complaint.as_ref().is_some_and(|complaint| {
+            complaint.to_lowercase().contains("permissions violation") && complaint.contains(subject)
+        })
     }
 
     /// A command given while the connection is down would be queued and sent late, after newer ones were

@@ -30,6 +30,8 @@ pub struct Stored {
     pub revision: u64,
 }
 
+/// A key that [`encode`] never makes.
+const PROBE: &str = "_probe";
 /// Files count no revisions: one process writes them.
 const FILE_REVISION: u64 = 1;
 
@@ -40,41 +42,26 @@ impl LedgerStore {
     /// `state`. An error means that it cannot be told yet: ask again once the bus is up.
     pub async fn open(bus: &Bus, bucket: &str, state: &Path) -> Result<Self, BusError> {
         bus.require_link("open the ledger")?;
-        let capture = match bus.capture(&format!("$KV.{bucket}.>")).await {
-            Err(error) if error.kind() == BusErrorKind::TimedOut && lacks_rights(bus) => Capture::NoJetStream,
-            answer => answer?,
-        };
-        if capture == Capture::NoJetStream {
-            return Self::in_directory(state.join(bucket));
+        match bus.capture(&format!("$KV.{bucket}.>")).await? {
+            Capture::NoJetStream | Capture::Unknown => return Self::in_directory(state.join(bucket)),
+            Capture::Stream | Capture::NoStream => {}
         }
-        let opening = async {
-            match capture {
-                Capture::Stream => bus
-                    .jetstream
-                    .get_key_value(bucket)
-                    .await
-                    .map_err(|error| error.to_string()),
-                _ => bus
-                    .jetstream
-                    .create_key_value(bucket_config(bucket))
-                    .await
-                    .map_err(|error| error.to_string()),
-            }
-        };
-        match timeout(bus.deadline, opening).await {
+        match timeout(bus.deadline, open_bucket(bus, bucket)).await {
             Ok(Ok(store)) => Ok(Self::Bucket {
                 store,
                 deadline: bus.deadline,
             }),
-            _ if lacks_rights(bus) => Self::in_directory(state.join(bucket)),
-            Ok(Err(detail)) => Err(BusError::new(
-                BusErrorKind::Refused,
-                format!("cannot open the bucket `{bucket}`: {detail}"),
-            )),
-            Err(_) => Err(BusError::new(
-                BusErrorKind::TimedOut,
-                format!("cannot open the bucket `{bucket}` in time"),
-            )),
+            _ if bus.lacks_right_to("$JS.API") || bus.lacks_right_to("$KV") => {
+                Self::in_directory(state.join(bucket))
+            }
+            Ok(Err(detail)) => {
+                let what = format!("cannot open the bucket `{bucket}`: {detail}");
+                Err(BusError::new(BusErrorKind::Refused, what))
+            }
+            Err(_) => {
+                let what = format!("cannot open the bucket `{bucket}` in time");
+                Err(BusError::new(BusErrorKind::TimedOut, what))
+            }
         }
     }
 
@@ -151,19 +138,31 @@ fn bucket_config(bucket: &str) -> kv::Config {
     }
 }
 
-/// A server does not answer a request that the user may not make; it complains beside it.
-fn lacks_rights(bus: &Bus) -> bool {
-    let link = bus.link.borrow();
-    link.complaint
-        .as_ref()
-        .is_some_and(|complaint| complaint.to_lowercase().contains("permissions violation"))
+/// Opens the bucket, making it where it is missing, and proves that it can be written and swept.
+async fn open_bucket(bus: &Bus, bucket: &str) -> Result<kv::Store, String> {
+    let store = match bus.jetstream.get_key_value(bucket).await {
+        Ok(store) => store,
+        // Two replicas may come to this at once; making the same bucket twice is no error.
+        Err(_) => {
+            let made = bus.jetstream.create_key_value(bucket_config(bucket)).await;
+            made.map_err(|error| error.to_string())?
+        }
+    };
+    store
+        .put(PROBE, Bytes::new())
+        .await
+        .map_err(|error| error.to_string())?;
+    let sweep = store.stream.purge().filter(format!("$KV.{bucket}.{PROBE}"));
+    sweep.await.map_err(|error| error.to_string())?;
+    Ok(store)
 }
 
 async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<String, Stored>, BusError> {
     let mut kept = BTreeMap::new();
-    // A watch of an empty bucket would never say that it has come to the end.
-    let status = within(deadline, "read", store, store.status()).await?;
-    if status.values() == 0 {
+    // A watch of an empty bucket would never say that it has come to the end. The bucket's own `status`
+    // is as old as the handle, so the stream is asked.
+    let info = within(deadline, "read", store, store.stream.get_info()).await?;
+    if info.state.messages == 0 {
         return Ok(kept);
     }
     let mut entries = within(deadline, "read", store, store.watch_with_history(">")).await?;

@@ -1,5 +1,6 @@
 //! The one suite: every promise of the product as a sentence.
 
+mod bus;
 mod cloudevent;
 mod ledger;
 mod registry_rules;
