@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
@@ -18,7 +19,10 @@ use super::{Bus, BusError, BusErrorKind, Capture};
 #[derive(Clone)]
 pub enum LedgerStore {
     /// Shared by all replicas.
-    Bucket { store: kv::Store, deadline: Duration },
+    Bucket {
+        store: Arc<kv::Store>,
+        deadline: Duration,
+    },
     /// For one replica only.
     Directory(PathBuf),
 }
@@ -48,7 +52,7 @@ impl LedgerStore {
         }
         match timeout(bus.deadline, open_bucket(bus, bucket)).await {
             Ok(Ok(store)) => Ok(Self::Bucket {
-                store,
+                store: Arc::new(store),
                 deadline: bus.deadline,
             }),
             _ if bus.lacks_right_to("$JS.API") || bus.lacks_right_to("$KV") => {
