@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::jetstream::{self, context::PublishErrorKind, message::PublishMessage};
+use async_nats::jetstream::context::{PublishErrorKind, RequestErrorKind};
+use async_nats::jetstream::{self, message::PublishMessage};
 use async_nats::{Client, Event, HeaderMap, ServerError};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub struct Bus {
     deadline: Duration,
     link: watch::Receiver<Link>,
     captures: Arc<Mutex<HashMap<String, (Capture, Instant)>>>,
+    /// Held while a question is under way, so that many messages ask it once.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How to reach NATS.
@@ -134,6 +137,7 @@ impl Bus {
             deadline: options.deadline,
             link,
             captures: Arc::default(),
+            asking: Arc::default(),
         })
     }
 
@@ -214,23 +218,33 @@ impl Bus {
         self.require_link(&format!("send on `{}`", message.subject))
     }
 
+    /// Who keeps what is published on a subject, asked of the server unless it was asked a moment ago.
+    async fn capture(&self, subject: &str) -> Result<Capture, BusError> {
+        let asked = async {
+            let _asking = self.asking.lock().await;
+            match self.known_capture(subject) {
+                Some(known) => Ok(known),
+                None => self.ask_capture(subject).await,
+            }
+        };
+        // Twice the time of one question: another one may be under way, and fail.
+        let patience = self.deadline * 2;
+        timeout(patience, asked)
+            .await
+            .unwrap_or_else(|_| Err(cannot_ask(BusErrorKind::TimedOut, subject)))
+    }
+
     /// Asks the server which stream captures a subject. "No responders" to a publish says less: it does not
     /// come when an ordinary subscriber listens on the subject.
-    async fn capture(&self, subject: &str) -> Result<Capture, BusError> {
-        if let Some(known) = self.known_capture(subject) {
-            return Ok(known);
-        }
+    async fn ask_capture(&self, subject: &str) -> Result<Capture, BusError> {
         let question = json!({ "subject": subject });
         let asked = self.jetstream.request::<_, _, Value>(NAMES_OF_STREAMS, &question);
-        let what = || format!("cannot ask which stream captures `{subject}`");
         let capture = match timeout(self.deadline, asked).await {
             Ok(Ok(answer)) => read_capture(&answer)
-                .map_err(|detail| BusError::new(BusErrorKind::Refused, format!("{}: {detail}", what())))?,
-            Ok(Err(error)) if error.kind() == jetstream::context::RequestErrorKind::NoResponders => {
-                Capture::NoJetStream
-            }
-            Ok(Err(error)) if error.kind() != jetstream::context::RequestErrorKind::TimedOut => {
-                return Err(BusError::new(BusErrorKind::Refused, what()).because(error));
+                .map_err(|detail| cannot_ask(BusErrorKind::Refused, subject).because(detail))?,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Capture::NoJetStream,
+            Ok(Err(error)) if error.kind() != RequestErrorKind::TimedOut => {
+                return Err(cannot_ask(BusErrorKind::Refused, subject).because(error));
             }
             // A request that a user may not make is never answered; the server complains beside it.
             Ok(Err(_)) | Err(_) if self.lacks_right_to(NAMES_OF_STREAMS) => {
@@ -239,7 +253,7 @@ impl Bus {
                     false => Capture::NoJetStream,
                 }
             }
-            Ok(Err(_)) | Err(_) => return Err(BusError::new(BusErrorKind::TimedOut, what())),
+            Ok(Err(_)) | Err(_) => return Err(cannot_ask(BusErrorKind::TimedOut, subject)),
         };
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.insert(subject.to_owned(), (capture, Instant::now()));
@@ -278,6 +292,13 @@ impl Bus {
             format!("cannot {to_do}: NATS is not connected{because}"),
         ))
     }
+}
+
+fn cannot_ask(kind: BusErrorKind, subject: &str) -> BusError {
+    BusError::new(
+        kind,
+        format!("cannot ask NATS which stream captures `{subject}`; it is asked again"),
+    )
 }
 
 fn parse_servers(servers: &[String]) -> Result<Vec<async_nats::ServerAddr>, BusError> {

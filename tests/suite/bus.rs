@@ -261,6 +261,32 @@ async fn a_directory_keeps_every_key_apart_and_ignores_what_is_half_written() {
     assert_eq!(store.load_all().await.unwrap().len(), keys.len() - 1);
 }
 
+#[tokio::test]
+async fn a_credentials_file_that_cannot_be_used_is_named_at_the_start() {
+    let scratch = Scratch::new("creds").unwrap();
+    let seedless = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n";
+    let cases = [
+        ("absent", None, "cannot read"),
+        ("seedless", Some(seedless), "has no block `USER NKEY SEED`"),
+    ];
+    for (name, text, expected) in cases {
+        let path = scratch.join(name);
+        text.map(|text| scratch.write(name, text).unwrap());
+        let options = Options {
+            servers: vec!["nats://127.0.0.1:1".to_owned()],
+            name: "suite".to_owned(),
+            credentials: Credentials::File(path),
+            tls: Tls::default(),
+            deadline: secs(1),
+        };
+        let error = Bus::connect(options).await.err().unwrap();
+        assert!(
+            error.kind() == BusErrorKind::Options && error.to_string().contains(expected),
+            "{error}"
+        );
+    }
+}
+
 /// The rights of a user who may publish events, and nothing else.
 const FEW_RIGHTS: &str = r#"
     authorization { users = [
