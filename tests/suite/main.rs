@@ -7,6 +7,7 @@
 
 mod bus;
 mod cloudevent;
+mod delivery;
 mod ledger;
 mod registration;
 mod registry_rules;
