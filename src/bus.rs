@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::jetstream::{self, context::PublishErrorKind, message::PublishMessage};
+use async_nats::jetstream::context::{PublishErrorKind, RequestErrorKind};
+use async_nats::jetstream::{self, message::PublishMessage};
 use async_nats::{Client, Event, HeaderMap, ServerError};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub struct Bus {
     deadline: Duration,
     link: watch::Receiver<Link>,
     captures: Arc<Mutex<HashMap<String, (Capture, Instant)>>>,
+    /// Held while a question is under way, so that many messages ask it once.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How to reach NATS.
@@ -88,12 +91,16 @@ enum Capture {
     Stream,
     NoStream,
     NoJetStream,
+    /// The server has JetStream, but this user may not ask about it: only an acknowledgement tells.
+    Unknown,
 }
 
 /// A known stream is asked about again after this long, or after a failed publish.
 const STREAM_KNOWN_FOR: Duration = Duration::from_secs(30);
 /// A missing stream may appear at any time; this only keeps many owed messages from asking one by one.
 const ABSENCE_KNOWN_FOR: Duration = Duration::from_secs(1);
+/// The call of JetStream's API that tells which streams capture a subject.
+const NAMES_OF_STREAMS: &str = "STREAM.NAMES";
 /// A peer that vanished is noticed after two of these.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -121,8 +128,17 @@ impl Bus {
         let client = connect.connect(servers).await.map_err(|error| {
             BusError::new(BusErrorKind::Options, "cannot prepare the connection to NATS").because(error)
         })?;
-        let jetstream = jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
-        Ok(Self { client, jetstream, deadline: options.deadline, link, captures: Arc::default() })
+        let jetstream = jetstream::ContextBuilder::new()
+            .timeout(options.deadline)
+            .build(client.clone());
+        Ok(Self {
+            client,
+            jetstream,
+            deadline: options.deadline,
+            link,
+            captures: Arc::default(),
+            asking: Arc::default(),
+        })
     }
 
     /// Publishes one message and says what its delivery is worth. After an error the message may have arrived
@@ -131,7 +147,7 @@ impl Bus {
         let subject = message.subject.as_str();
         self.require_link(&format!("publish on `{subject}`"))?;
         match self.capture(subject).await? {
-            Capture::Stream => self.publish_to_stream(message).await,
+            Capture::Stream | Capture::Unknown => self.publish_to_stream(message).await,
             Capture::NoStream if message.announced => Ok(Delivery::NoStreamYet),
             Capture::NoStream => self.send_plainly(message).await.map(|()| Delivery::NoStreamYet),
             Capture::NoJetStream => self.send_plainly(message).await.map(|()| Delivery::Flushed),
@@ -152,8 +168,15 @@ impl Bus {
 
     async fn publish_to_stream(&self, message: &Message) -> Result<Delivery, BusError> {
         let subject = message.subject.as_str();
-        let publish = PublishMessage::build().message_id(&message.id).payload(message.payload.clone());
-        let sent = async { self.jetstream.send_publish(subject.to_owned(), publish).await?.await };
+        let publish = PublishMessage::build()
+            .message_id(&message.id)
+            .payload(message.payload.clone());
+        let sent = async {
+            self.jetstream
+                .send_publish(subject.to_owned(), publish)
+                .await?
+                .await
+        };
         let failure = match timeout(self.deadline, sent).await {
             Ok(Ok(_)) => return Ok(Delivery::Acknowledged),
             Ok(Err(error)) if error.kind() == PublishErrorKind::TimedOut => None,
@@ -161,7 +184,10 @@ impl Bus {
             Err(_) => None,
         };
         // The stream may have been removed or moved, so the next attempt asks anew.
-        self.captures.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
+        self.captures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(subject);
         let what = format!("no stream acknowledged a message on `{subject}`; it is sent again");
         Err(match failure {
             Some(error) => BusError::new(BusErrorKind::Refused, what).because(error),
@@ -192,28 +218,42 @@ impl Bus {
         self.require_link(&format!("send on `{}`", message.subject))
     }
 
+    /// Who keeps what is published on a subject, asked of the server unless it was asked a moment ago.
+    async fn capture(&self, subject: &str) -> Result<Capture, BusError> {
+        let asked = async {
+            let _asking = self.asking.lock().await;
+            match self.known_capture(subject) {
+                Some(known) => Ok(known),
+                None => self.ask_capture(subject).await,
+            }
+        };
+        // Twice the time of one question: another one may be under way, and fail.
+        let patience = self.deadline * 2;
+        timeout(patience, asked)
+            .await
+            .unwrap_or_else(|_| Err(cannot_ask(BusErrorKind::TimedOut, subject)))
+    }
+
     /// Asks the server which stream captures a subject. "No responders" to a publish says less: it does not
     /// come when an ordinary subscriber listens on the subject.
-    async fn capture(&self, subject: &str) -> Result<Capture, BusError> {
-        if let Some(known) = self.known_capture(subject) {
-            return Ok(known);
-        }
+    async fn ask_capture(&self, subject: &str) -> Result<Capture, BusError> {
         let question = json!({ "subject": subject });
-        let asked = self.jetstream.request::<_, _, Value>("STREAM.NAMES", &question);
-        let what = || format!("cannot ask which stream captures `{subject}`");
+        let asked = self.jetstream.request::<_, _, Value>(NAMES_OF_STREAMS, &question);
         let capture = match timeout(self.deadline, asked).await {
             Ok(Ok(answer)) => read_capture(&answer)
-                .map_err(|detail| BusError::new(BusErrorKind::Refused, format!("{}: {detail}", what())))?,
-            Ok(Err(error)) if error.kind() == jetstream::context::RequestErrorKind::NoResponders => {
-                Capture::NoJetStream
+                .map_err(|detail| cannot_ask(BusErrorKind::Refused, subject).because(detail))?,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Capture::NoJetStream,
+            Ok(Err(error)) if error.kind() != RequestErrorKind::TimedOut => {
+                return Err(cannot_ask(BusErrorKind::Refused, subject).because(error));
             }
-            Ok(Err(error)) if error.kind() != jetstream::context::RequestErrorKind::TimedOut => {
-                return Err(BusError::new(BusErrorKind::Refused, what()).because(error));
+            // A request that a user may not make is never answered; the server complains beside it.
+            Ok(Err(_)) | Err(_) if self.lacks_right_to(NAMES_OF_STREAMS) => {
+                match self.client.server_info().jetstream {
+                    true => Capture::Unknown,
+                    false => Capture::NoJetStream,
+                }
             }
-            Ok(Err(_)) | Err(_) => {
-                let help = "no answer; may this user publish to `$JS.API.>` and subscribe to its inbox?";
-                return Err(BusError::new(BusErrorKind::TimedOut, format!("{}: {help}", what())));
-            }
+            Ok(Err(_)) | Err(_) => return Err(cannot_ask(BusErrorKind::TimedOut, subject)),
         };
         let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         captures.insert(subject.to_owned(), (capture, Instant::now()));
@@ -223,8 +263,20 @@ impl Bus {
     fn known_capture(&self, subject: &str) -> Option<Capture> {
         let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         let (capture, asked) = captures.get(subject)?;
-        let holds_for = if *capture == Capture::Stream { STREAM_KNOWN_FOR } else { ABSENCE_KNOWN_FOR };
+        let holds_for = if *capture == Capture::Stream {
+            STREAM_KNOWN_FOR
+        } else {
+            ABSENCE_KNOWN_FOR
+        };
         (asked.elapsed() < holds_for).then_some(*capture)
+    }
+
+    /// Whether the server has complained that this user may not publish to such a subject.
+    fn lacks_right_to(&self, subject: &str) -> bool {
+        let link = self.link.borrow();
+        link.complaint.as_ref().is_some_and(|complaint| {
+            complaint.to_lowercase().contains("permissions violation") && complaint.contains(subject)
+        })
     }
 
     /// A command given while the connection is down would be queued and sent late, after newer ones were
@@ -242,6 +294,13 @@ impl Bus {
     }
 }
 
+fn cannot_ask(kind: BusErrorKind, subject: &str) -> BusError {
+    BusError::new(
+        kind,
+        format!("cannot ask NATS which stream captures `{subject}`; it is asked again"),
+    )
+}
+
 fn parse_servers(servers: &[String]) -> Result<Vec<async_nats::ServerAddr>, BusError> {
     let parsed = servers.iter().map(|server| {
         server.parse().map_err(|error: std::io::Error| {
@@ -255,7 +314,10 @@ async fn note_event(link: watch::Sender<Link>, event: Event) {
     match event {
         Event::Connected => {
             tracing::info!("connected to NATS");
-            link.send_replace(Link { up: true, complaint: None });
+            link.send_replace(Link {
+                up: true,
+                complaint: None,
+            });
         }
         Event::Disconnected | Event::Closed => {
             tracing::warn!("the connection to NATS is down");
@@ -288,8 +350,16 @@ fn read_capture(answer: &Value) -> Result<Capture, String> {
     const NOT_ENABLED: [u64; 2] = [10_076, 10_039];
     if let Some(error) = answer.get("error") {
         let code = error.get("err_code").and_then(Value::as_u64).unwrap_or_default();
-        return if NOT_ENABLED.contains(&code) { Ok(Capture::NoJetStream) } else { Err(error.to_string()) };
+        return if NOT_ENABLED.contains(&code) {
+            Ok(Capture::NoJetStream)
+        } else {
+            Err(error.to_string())
+        };
     }
     let streams = answer.get("streams").and_then(Value::as_array);
-    Ok(if streams.is_some_and(|streams| !streams.is_empty()) { Capture::Stream } else { Capture::NoStream })
+    Ok(if streams.is_some_and(|streams| !streams.is_empty()) {
+        Capture::Stream
+    } else {
+        Capture::NoStream
+    })
 }

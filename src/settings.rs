@@ -7,6 +7,7 @@ mod fault;
 mod file;
 mod form;
 mod providers;
+mod reader;
 mod table;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use form::ListenAddress;
 pub use table::{SETTINGS, Setting};
 
 use file::ProviderFile;
+use reader::Reader;
 
 /// Everything that a process is told from outside.
 #[derive(Debug, Clone)]
@@ -163,10 +165,14 @@ impl Settings {
     /// Reads everything, or names everything that is wrong.
     pub fn read(sources: &Sources<'_>) -> Result<Self, Faults> {
         let mut faults = Vec::new();
-        let file = sources
-            .file
-            .map_or_else(ProviderFile::default, |(name, text)| ProviderFile::parse(name, text, &mut faults));
-        let mut reader = Reader { sources, file: &file, faults };
+        let file = sources.file.map_or_else(ProviderFile::default, |(name, text)| {
+            ProviderFile::parse(name, text, &mut faults)
+        });
+        let mut reader = Reader {
+            sources,
+            file: &file,
+            faults,
+        };
         let settings = reader.settings();
         // Two mappings that want the same variable would otherwise complain twice.
         let mut named: Vec<Fault> = Vec::new();
@@ -198,181 +204,5 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Secret(***)")
-    }
-}
-
-// === reading ===
-
-struct Reader<'a> {
-    sources: &'a Sources<'a>,
-    file: &'a ProviderFile,
-    faults: Vec<Fault>,
-}
-
-impl Reader<'_> {
-    /// None only together with a fault. Each part is read before the first of them is missed.
-    fn settings(&mut self) -> Option<Settings> {
-        let server = self.server();
-        let providers = providers::read(self);
-        let registry = self.registry();
-        let bus = self.bus();
-        let cluster = self.cluster();
-        let monitor = self.monitor();
-        let ledger = self.ledger();
-        let requests = self.requests();
-        Some(Settings {
-            server: server?,
-            cluster: cluster?,
-            bus,
-            ledger: ledger?,
-            registry: registry?,
-            monitor: monitor?,
-            requests: requests?,
-            providers,
-        })
-    }
-
-    fn server(&mut self) -> Option<Server> {
-        let address = self.get("SP_SERVER_ADDRESS", form::listen_address);
-        let shutdown_timeout = self.get("SP_SERVER_SHUTDOWN_TIMEOUT", form::duration);
-        let request_timeout = self.get("SP_SERVER_REQUEST_TIMEOUT", form::positive_duration);
-        let mut limit = |env| self.get(env, form::duration).filter(|limit| !limit.is_zero());
-        let (read_timeout, write_timeout, idle_timeout) = (
-            limit("SP_SERVER_READ_TIMEOUT"),
-            limit("SP_SERVER_WRITE_TIMEOUT"),
-            limit("SP_SERVER_IDLE_TIMEOUT"),
-        );
-        Some(Server {
-            address: address?,
-            shutdown_timeout: shutdown_timeout?,
-            request_timeout: request_timeout?,
-            read_timeout,
-            write_timeout,
-            idle_timeout,
-        })
-    }
-
-    fn cluster(&mut self) -> Option<Cluster> {
-        let kubeconfig = self.get("SP_K8S_KUBECONFIG", form::path);
-        let namespace = self.get("SP_K8S_NAMESPACE", form::dns_label);
-        let adopt_unnamed = self.get("SP_ADOPT_UNNAMED", form::boolean);
-        Some(Cluster { kubeconfig, namespace: namespace?, adopt_unnamed: adopt_unnamed? })
-    }
-
-    fn bus(&mut self) -> Bus {
-        let servers = match self.sources.complete {
-            true => self.require("SP_NATS_URL", form::nats_servers),
-            false => self.get("SP_NATS_URL", form::nats_servers),
-        };
-        let bus = Bus {
-            servers: servers.unwrap_or_default(),
-            token: self.get("SP_NATS_TOKEN", form::secret),
-            user: self.get("SP_NATS_USER", form::text),
-            password: self.get("SP_NATS_PASSWORD", form::secret),
-            credentials_file: self.get("SP_NATS_CREDENTIALS_FILE", form::path),
-            tls_authority: self.get("SP_NATS_TLS_CA", form::path),
-            tls_certificate: self.get("SP_NATS_TLS_CERT", form::path),
-            tls_key: self.get("SP_NATS_TLS_KEY", form::path),
-        };
-        self.require_pair("SP_NATS_USER", bus.user.is_some(), "SP_NATS_PASSWORD", bus.password.is_some());
-        self.require_pair(
-            "SP_NATS_TLS_CERT",
-            bus.tls_certificate.is_some(),
-            "SP_NATS_TLS_KEY",
-            bus.tls_key.is_some(),
-        );
-        let ways = [bus.token.is_some(), bus.user.is_some(), bus.credentials_file.is_some()];
-        if ways.into_iter().filter(|given| *given).count() > 1 {
-            let what = "is one of several ways to sign in that are set";
-            let help =
-                "keep one of SP_NATS_TOKEN, SP_NATS_USER with SP_NATS_PASSWORD, SP_NATS_CREDENTIALS_FILE";
-            let named = if bus.token.is_some() { "SP_NATS_TOKEN" } else { "SP_NATS_USER" };
-            self.faults.push(Fault::new(named, what, help));
-        }
-        bus
-    }
-
-    fn ledger(&mut self) -> Option<Ledger> {
-        let bucket = self.get("SP_LEDGER_BUCKET", form::bucket_name);
-        let state_directory = self.get("SP_STATE_DIRECTORY", form::path);
-        Some(Ledger { bucket: bucket?, state_directory: state_directory? })
-    }
-
-    fn registry(&mut self) -> Option<Registry> {
-        let url = match self.sources.complete {
-            true => self.require("DCM_REGISTRATION_URL", form::http_url),
-            false => self.get("DCM_REGISTRATION_URL", form::http_url),
-        };
-        let interval = self.get("SP_REGISTRATION_INTERVAL", form::positive_duration);
-        Some(Registry {
-            url,
-            region: self.get("SP_REGION", form::text),
-            zone: self.get("SP_ZONE", form::text),
-            total_cpu: self.get("SP_RESOURCES_TOTAL_CPU", form::text),
-            total_memory: self.get("SP_RESOURCES_TOTAL_MEMORY", form::text),
-            total_storage: self.get("SP_RESOURCES_TOTAL_STORAGE", form::text),
-            interval: interval?,
-        })
-    }
-
-    fn monitor(&mut self) -> Option<Monitor> {
-        let window = self.get("SP_MONITOR_DEBOUNCE_MS", form::milliseconds);
-        let resync_period = self.get("SP_MONITOR_RESYNC_PERIOD", form::positive_duration);
-        let publish_max_attempts = self.get("SP_MONITOR_PUBLISH_MAX_ATTEMPTS", form::count);
-        Some(Monitor {
-            window: window?,
-            resync_period: resync_period?,
-            publish_max_attempts: publish_max_attempts?,
-        })
-    }
-
-    fn requests(&mut self) -> Option<Requests> {
-        let find_by_name = self.get("SP_FIND_BY_NAME", form::boolean);
-        let id_from = self.get("SP_ID_FROM", form::id_from);
-        Some(Requests { find_by_name: find_by_name?, id_from: id_from? })
-    }
-
-    /// A setting of the table, in the form that it must have. None: not set, or wrong and named.
-    fn get<T>(&mut self, env: &str, form: fn(&str) -> Result<T, String>) -> Option<T> {
-        let setting = table::row(env);
-        let (text, place) = self.raw(setting)?;
-        match form(&text) {
-            Ok(value) => Some(value),
-            Err(what) => {
-                self.faults.push(Fault::new(env, what, format!("set it to {}", setting.form)).at(place));
-                None
-            }
-        }
-    }
-
-    fn require<T>(&mut self, env: &str, form: fn(&str) -> Result<T, String>) -> Option<T> {
-        if self.raw(table::row(env)).is_none() {
-            self.faults.push(Fault::missing(env));
-        }
-        self.get(env, form)
-    }
-
-    /// The environment goes before the file, the file before the default; an empty variable is not set.
-    fn raw(&self, setting: &Setting) -> Option<(String, Option<String>)> {
-        if let Some(text) = self.variable(setting.env) {
-            return Some((text, None));
-        }
-        if let Some(leaf) = self.file.process.get(setting.key) {
-            return Some((leaf.text(), Some(self.file.place(leaf.line))));
-        }
-        setting.default.map(|text| (text.to_owned(), None))
-    }
-
-    fn variable(&self, env: &str) -> Option<String> {
-        (self.sources.environment)(env).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-    }
-
-    fn require_pair(&mut self, first: &str, has_first: bool, second: &str, has_second: bool) {
-        let (lacking, present) = match (has_first, has_second) {
-            (true, false) => (second, first),
-            (false, true) => (first, second),
-            _ => return,
-        };
-        self.faults.push(Fault::new(lacking, format!("is not set, but {present} is"), "set both or neither"));
     }
 }

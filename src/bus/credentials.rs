@@ -54,14 +54,14 @@ fn from_url(servers: &[ServerAddr]) -> ConnectOptions {
     }
 }
 
-/// Answers the server's nonce with the user's token and signature.
+/// Answers the server's nonce with the user's token and signature. The file is small and read once a
+/// connect, so it is read in place.
 fn sign_in(path: &Path, nonce: &[u8]) -> Result<Auth, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the NATS credentials file {shown}: {error}"))?;
     let block = |title: &str| {
-        between(&text, title)
-            .ok_or_else(|| format!("the NATS credentials file {shown} has no block `{title}`"))
+        below(&text, title).ok_or_else(|| format!("the NATS credentials file {shown} has no block `{title}`"))
     };
     let pair = nkeys::KeyPair::from_seed(block("USER NKEY SEED")?)
         .map_err(|_| format!("the seed in the NATS credentials file {shown} is not one"))?;
@@ -72,10 +72,9 @@ fn sign_in(path: &Path, nonce: &[u8]) -> Result<Auth, String> {
     Ok(auth)
 }
 
-/// The text between the lines `-----BEGIN title-----` and `------END title------`.
-fn between<'a>(text: &'a str, title: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("BEGIN {title}"))?;
-    let (_, rest) = rest.split_once('\n')?;
-    let (block, _) = rest.split_once("---")?;
-    Some(block.trim()).filter(|block| !block.is_empty())
+/// The line below `-----BEGIN title-----`.
+fn below<'a>(text: &'a str, title: &str) -> Option<&'a str> {
+    let (_, behind) = text.split_once(&format!("BEGIN {title}"))?;
+    let line = behind.lines().nth(1)?.trim();
+    Some(line).filter(|line| !line.is_empty())
 }

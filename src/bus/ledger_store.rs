@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
@@ -18,7 +19,10 @@ use super::{Bus, BusError, BusErrorKind, Capture};
 #[derive(Clone)]
 pub enum LedgerStore {
     /// Shared by all replicas.
-    Bucket { store: kv::Store, deadline: Duration },
+    Bucket {
+        store: Arc<kv::Store>,
+        deadline: Duration,
+    },
     /// For one replica only.
     Directory(PathBuf),
 }
@@ -30,6 +34,8 @@ pub struct Stored {
     pub revision: u64,
 }
 
+/// A key that [`encode`] never makes.
+const PROBE: &str = "_probe";
 /// Files count no revisions: one process writes them.
 const FILE_REVISION: u64 = 1;
 
@@ -40,36 +46,26 @@ impl LedgerStore {
     /// `state`. An error means that it cannot be told yet: ask again once the bus is up.
     pub async fn open(bus: &Bus, bucket: &str, state: &Path) -> Result<Self, BusError> {
         bus.require_link("open the ledger")?;
-        let capture = match bus.capture(&format!("$KV.{bucket}.>")).await {
-            Err(error) if error.kind() == BusErrorKind::TimedOut && lacks_rights(bus) => Capture::NoJetStream,
-            answer => answer?,
-        };
-        if capture == Capture::NoJetStream {
-            return Self::in_directory(state.join(bucket));
+        match bus.capture(&format!("$KV.{bucket}.>")).await? {
+            Capture::NoJetStream | Capture::Unknown => return Self::in_directory(state.join(bucket)),
+            Capture::Stream | Capture::NoStream => {}
         }
-        let opening = async {
-            match capture {
-                Capture::Stream => {
-                    bus.jetstream.get_key_value(bucket).await.map_err(|error| error.to_string())
-                }
-                _ => bus
-                    .jetstream
-                    .create_key_value(bucket_config(bucket))
-                    .await
-                    .map_err(|error| error.to_string()),
+        match timeout(bus.deadline, open_bucket(bus, bucket)).await {
+            Ok(Ok(store)) => Ok(Self::Bucket {
+                store: Arc::new(store),
+                deadline: bus.deadline,
+            }),
+            _ if bus.lacks_right_to("$JS.API") || bus.lacks_right_to("$KV") => {
+                Self::in_directory(state.join(bucket))
             }
-        };
-        match timeout(bus.deadline, opening).await {
-            Ok(Ok(store)) => Ok(Self::Bucket { store, deadline: bus.deadline }),
-            _ if lacks_rights(bus) => Self::in_directory(state.join(bucket)),
-            Ok(Err(detail)) => Err(BusError::new(
-                BusErrorKind::Refused,
-                format!("cannot open the bucket `{bucket}`: {detail}"),
-            )),
-            Err(_) => Err(BusError::new(
-                BusErrorKind::TimedOut,
-                format!("cannot open the bucket `{bucket}` in time"),
-            )),
+            Ok(Err(detail)) => {
+                let what = format!("cannot open the bucket `{bucket}`: {detail}");
+                Err(BusError::new(BusErrorKind::Refused, what))
+            }
+            Err(_) => {
+                let what = format!("cannot open the bucket `{bucket}` in time");
+                Err(BusError::new(BusErrorKind::TimedOut, what))
+            }
         }
     }
 
@@ -114,7 +110,9 @@ impl LedgerStore {
         match self {
             Self::Bucket { store, deadline } => {
                 let purging = store.stream.purge().filter(format!("$KV.{}.{name}", store.name));
-                within(*deadline, "delete from", store, async move { purging.await }).await.map(|_| ())
+                within(*deadline, "delete from", store, async move { purging.await })
+                    .await
+                    .map(|_| ())
             }
             Self::Directory(directory) => {
                 let directory = directory.clone();
@@ -144,19 +142,31 @@ fn bucket_config(bucket: &str) -> kv::Config {
     }
 }
 
-/// A server does not answer a request that the user may not make; it complains beside it.
-fn lacks_rights(bus: &Bus) -> bool {
-    let link = bus.link.borrow();
-    link.complaint
-        .as_ref()
-        .is_some_and(|complaint| complaint.to_lowercase().contains("permissions violation"))
+/// Opens the bucket, making it where it is missing, and proves that it can be written and swept.
+async fn open_bucket(bus: &Bus, bucket: &str) -> Result<kv::Store, String> {
+    let store = match bus.jetstream.get_key_value(bucket).await {
+        Ok(store) => store,
+        // Two replicas may come to this at once; making the same bucket twice is no error.
+        Err(_) => {
+            let made = bus.jetstream.create_key_value(bucket_config(bucket)).await;
+            made.map_err(|error| error.to_string())?
+        }
+    };
+    store
+        .put(PROBE, Bytes::new())
+        .await
+        .map_err(|error| error.to_string())?;
+    let sweep = store.stream.purge().filter(format!("$KV.{bucket}.{PROBE}"));
+    sweep.await.map_err(|error| error.to_string())?;
+    Ok(store)
 }
 
 async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<String, Stored>, BusError> {
     let mut kept = BTreeMap::new();
-    // A watch of an empty bucket would never say that it has come to the end.
-    let status = within(deadline, "read", store, store.status()).await?;
-    if status.values() == 0 {
+    // A watch of an empty bucket would never say that it has come to the end. The bucket's own `status`
+    // is as old as the handle, so the stream is asked.
+    let info = within(deadline, "read", store, store.stream.get_info()).await?;
+    if info.state.messages == 0 {
         return Ok(kept);
     }
     let mut entries = within(deadline, "read", store, store.watch_with_history(">")).await?;
@@ -165,7 +175,13 @@ async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<S
         let entry = entry.map_err(|error| bucket_error("read", store, error))?;
         let key = decode(&entry.key).filter(|_| entry.operation == Operation::Put);
         if let Some(key) = key {
-            kept.insert(key, Stored { value: entry.value, revision: entry.revision });
+            kept.insert(
+                key,
+                Stored {
+                    value: entry.value,
+                    revision: entry.revision,
+                },
+            );
         }
         if entry.delta == 0 {
             return Ok(kept);
@@ -183,23 +199,33 @@ async fn put_in_bucket(
     over: Option<u64>,
 ) -> Result<u64, BusError> {
     let conflict = || {
-        let what =
-            format!("`{name}` in bucket `{}` was written by another replica; load it again", store.name);
+        let what = format!(
+            "`{name}` in bucket `{}` was written by another replica; load it again",
+            store.name
+        );
         BusError::new(BusErrorKind::Conflict, what)
     };
     let writing = async {
         match over {
-            None => store.create(name, value).await.map_err(|error| match error.kind() {
-                CreateErrorKind::AlreadyExists => conflict(),
-                _ => bucket_error("write to", store, error),
-            }),
-            Some(revision) => store.update(name, value, revision).await.map_err(|error| match error.kind() {
-                UpdateErrorKind::WrongLastRevision => conflict(),
-                _ => bucket_error("write to", store, error),
-            }),
+            None => store
+                .create(name, value)
+                .await
+                .map_err(|error| match error.kind() {
+                    CreateErrorKind::AlreadyExists => conflict(),
+                    _ => bucket_error("write to", store, error),
+                }),
+            Some(revision) => store
+                .update(name, value, revision)
+                .await
+                .map_err(|error| match error.kind() {
+                    UpdateErrorKind::WrongLastRevision => conflict(),
+                    _ => bucket_error("write to", store, error),
+                }),
         }
     };
-    timeout(deadline, writing).await.unwrap_or_else(|_| Err(too_slow("write to", store)))
+    timeout(deadline, writing)
+        .await
+        .unwrap_or_else(|_| Err(too_slow("write to", store)))
 }
 
 async fn within<T, E: std::error::Error + Send + Sync + 'static>(
@@ -219,11 +245,18 @@ fn bucket_error(
     store: &kv::Store,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> BusError {
-    BusError::new(BusErrorKind::Refused, format!("cannot {verb} the bucket `{}`", store.name)).because(error)
+    BusError::new(
+        BusErrorKind::Refused,
+        format!("cannot {verb} the bucket `{}`", store.name),
+    )
+    .because(error)
 }
 
 fn too_slow(verb: &str, store: &kv::Store) -> BusError {
-    BusError::new(BusErrorKind::TimedOut, format!("cannot {verb} the bucket `{}` in time", store.name))
+    BusError::new(
+        BusErrorKind::TimedOut,
+        format!("cannot {verb} the bucket `{}` in time", store.name),
+    )
 }
 
 // === the directory ===
@@ -232,13 +265,22 @@ fn load_directory(directory: &Path) -> Result<BTreeMap<String, Stored>, BusError
     let mut kept = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(|error| storage("read", directory, error))? {
         let path = entry.map_err(|error| storage("read", directory, error))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(SUFFIX));
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_suffix(SUFFIX));
         // A half-written file has another name, and is no entry.
         let Some(key) = name.and_then(decode) else {
             continue;
         };
         let value = fs::read(&path).map_err(|error| storage("read", &path, error))?;
-        kept.insert(key, Stored { value: value.into(), revision: FILE_REVISION });
+        kept.insert(
+            key,
+            Stored {
+                value: value.into(),
+                revision: FILE_REVISION,
+            },
+        );
     }
     Ok(kept)
 }
