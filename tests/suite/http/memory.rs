@@ -15,6 +15,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// A test that waits longer than this has found something that hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Instances by id, and what the last create was asked with.
 #[derive(Default)]
@@ -180,12 +184,19 @@ impl Client {
 
     /// Whether the peer closes without a further byte.
     pub(super) async fn is_closed(&mut self) -> bool {
-        self.rest.is_empty() && matches!(self.stream.read(&mut [0; 16]).await, Ok(0))
+        self.rest.is_empty() && matches!(timeout(PATIENCE, self.stream.read(&mut [0; 16])).await, Ok(Ok(0)))
     }
 
     async fn more(&mut self) -> Option<()> {
         let mut chunk = [0; 4096];
-        let read = self.stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
+        let read = self.stream.read(&mut chunk);
+        let read = timeout(PATIENCE, read)
+            .await
+            .expect("an answer or an end in time")
+            .ok()?;
+        if read == 0 {
+            return None;
+        }
         self.rest.extend_from_slice(&chunk[..read]);
         Some(())
     }
