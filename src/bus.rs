@@ -128,9 +128,7 @@ impl Bus {
         let client = connect.connect(servers).await.map_err(|error| {
             BusError::new(BusErrorKind::Options, "cannot prepare the connection to NATS").because(error)
         })?;
-        let jetstream = jetstream::ContextBuilder::new()
-            .timeout(options.deadline)
-            .build(client.clone());
+        let jetstream = jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
         Ok(Self {
             client,
             jetstream,
@@ -168,15 +166,8 @@ impl Bus {
 
     async fn publish_to_stream(&self, message: &Message) -> Result<Delivery, BusError> {
         let subject = message.subject.as_str();
-        let publish = PublishMessage::build()
-            .message_id(&message.id)
-            .payload(message.payload.clone());
-        let sent = async {
-            self.jetstream
-                .send_publish(subject.to_owned(), publish)
-                .await?
-                .await
-        };
+        let publish = PublishMessage::build().message_id(&message.id).payload(message.payload.clone());
+        let sent = async { self.jetstream.send_publish(subject.to_owned(), publish).await?.await };
         let failure = match timeout(self.deadline, sent).await {
             Ok(Ok(_)) => return Ok(Delivery::Acknowledged),
             Ok(Err(error)) if error.kind() == PublishErrorKind::TimedOut => None,
@@ -184,10 +175,7 @@ impl Bus {
             Err(_) => None,
         };
         // The stream may have been removed or moved, so the next attempt asks anew.
-        self.captures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(subject);
+        self.captures.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
         let what = format!("no stream acknowledged a message on `{subject}`; it is sent again");
         Err(match failure {
             Some(error) => BusError::new(BusErrorKind::Refused, what).because(error),
@@ -229,9 +217,7 @@ impl Bus {
         };
         // Twice the time of one question: another one may be under way, and fail.
         let patience = self.deadline * 2;
-        timeout(patience, asked)
-            .await
-            .unwrap_or_else(|_| Err(cannot_ask(BusErrorKind::TimedOut, subject)))
+        timeout(patience, asked).await.unwrap_or_else(|_| Err(cannot_ask(BusErrorKind::TimedOut, subject)))
     }
 
     /// Asks the server which stream captures a subject. "No responders" to a publish says less: it does not
@@ -263,11 +249,7 @@ impl Bus {
     fn known_capture(&self, subject: &str) -> Option<Capture> {
         let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         let (capture, asked) = captures.get(subject)?;
-        let holds_for = if *capture == Capture::Stream {
-            STREAM_KNOWN_FOR
-        } else {
-            ABSENCE_KNOWN_FOR
-        };
+        let holds_for = if *capture == Capture::Stream { STREAM_KNOWN_FOR } else { ABSENCE_KNOWN_FOR };
         (asked.elapsed() < holds_for).then_some(*capture)
     }
 
@@ -295,10 +277,7 @@ impl Bus {
 }
 
 fn cannot_ask(kind: BusErrorKind, subject: &str) -> BusError {
-    BusError::new(
-        kind,
-        format!("cannot ask NATS which stream captures `{subject}`; it is asked again"),
-    )
+    BusError::new(kind, format!("cannot ask NATS which stream captures `{subject}`; it is asked again"))
 }
 
 fn parse_servers(servers: &[String]) -> Result<Vec<async_nats::ServerAddr>, BusError> {
@@ -314,10 +293,7 @@ async fn note_event(link: watch::Sender<Link>, event: Event) {
     match event {
         Event::Connected => {
             tracing::info!("connected to NATS");
-            link.send_replace(Link {
-                up: true,
-                complaint: None,
-            });
+            link.send_replace(Link { up: true, complaint: None });
         }
         Event::Disconnected | Event::Closed => {
             tracing::warn!("the connection to NATS is down");
@@ -350,16 +326,8 @@ fn read_capture(answer: &Value) -> Result<Capture, String> {
     const NOT_ENABLED: [u64; 2] = [10_076, 10_039];
     if let Some(error) = answer.get("error") {
         let code = error.get("err_code").and_then(Value::as_u64).unwrap_or_default();
-        return if NOT_ENABLED.contains(&code) {
-            Ok(Capture::NoJetStream)
-        } else {
-            Err(error.to_string())
-        };
+        return if NOT_ENABLED.contains(&code) { Ok(Capture::NoJetStream) } else { Err(error.to_string()) };
     }
     let streams = answer.get("streams").and_then(Value::as_array);
-    Ok(if streams.is_some_and(|streams| !streams.is_empty()) {
-        Capture::Stream
-    } else {
-        Capture::NoStream
-    })
+    Ok(if streams.is_some_and(|streams| !streams.is_empty()) { Capture::Stream } else { Capture::NoStream })
 }

@@ -26,6 +26,7 @@ pub mod cluster;
 pub mod files;
 pub mod http;
 pub mod ledger;
+pub mod monitor;
 pub mod provider;
 pub mod provision;
 pub mod record;

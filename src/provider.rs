@@ -373,6 +373,11 @@ impl Provider {
         Ok(Known { record, stored })
     }
 
+    /// Names the place whose instances these are, for what is remembered outside the cluster.
+    pub fn cluster_scope(&self) -> &str {
+        &self.namespace
+    }
+
     pub async fn resource(&self, kind: &KindRef) -> Result<Arc<Resource>, Refusal> {
         self.cluster.resource(&resource_ref(kind)).await
     }

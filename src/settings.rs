@@ -165,14 +165,10 @@ impl Settings {
     /// Reads everything, or names everything that is wrong.
     pub fn read(sources: &Sources<'_>) -> Result<Self, Faults> {
         let mut faults = Vec::new();
-        let file = sources.file.map_or_else(ProviderFile::default, |(name, text)| {
-            ProviderFile::parse(name, text, &mut faults)
-        });
-        let mut reader = Reader {
-            sources,
-            file: &file,
-            faults,
-        };
+        let file = sources
+            .file
+            .map_or_else(ProviderFile::default, |(name, text)| ProviderFile::parse(name, text, &mut faults));
+        let mut reader = Reader { sources, file: &file, faults };
         let settings = reader.settings();
         // Two mappings that want the same variable would otherwise complain twice.
         let mut named: Vec<Fault> = Vec::new();

@@ -19,10 +19,7 @@ use super::{Bus, BusError, BusErrorKind, Capture};
 #[derive(Clone)]
 pub enum LedgerStore {
     /// Shared by all replicas.
-    Bucket {
-        store: Arc<kv::Store>,
-        deadline: Duration,
-    },
+    Bucket { store: Arc<kv::Store>, deadline: Duration },
     /// For one replica only.
     Directory(PathBuf),
 }
@@ -51,10 +48,7 @@ impl LedgerStore {
             Capture::Stream | Capture::NoStream => {}
         }
         match timeout(bus.deadline, open_bucket(bus, bucket)).await {
-            Ok(Ok(store)) => Ok(Self::Bucket {
-                store: Arc::new(store),
-                deadline: bus.deadline,
-            }),
+            Ok(Ok(store)) => Ok(Self::Bucket { store: Arc::new(store), deadline: bus.deadline }),
             _ if bus.lacks_right_to("$JS.API") || bus.lacks_right_to("$KV") => {
                 Self::in_directory(state.join(bucket))
             }
@@ -110,9 +104,7 @@ impl LedgerStore {
         match self {
             Self::Bucket { store, deadline } => {
                 let purging = store.stream.purge().filter(format!("$KV.{}.{name}", store.name));
-                within(*deadline, "delete from", store, async move { purging.await })
-                    .await
-                    .map(|_| ())
+                within(*deadline, "delete from", store, async move { purging.await }).await.map(|_| ())
             }
             Self::Directory(directory) => {
                 let directory = directory.clone();
@@ -152,10 +144,7 @@ async fn open_bucket(bus: &Bus, bucket: &str) -> Result<kv::Store, String> {
             made.map_err(|error| error.to_string())?
         }
     };
-    store
-        .put(PROBE, Bytes::new())
-        .await
-        .map_err(|error| error.to_string())?;
+    store.put(PROBE, Bytes::new()).await.map_err(|error| error.to_string())?;
     let sweep = store.stream.purge().filter(format!("$KV.{bucket}.{PROBE}"));
     sweep.await.map_err(|error| error.to_string())?;
     Ok(store)
@@ -175,13 +164,7 @@ async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<S
         let entry = entry.map_err(|error| bucket_error("read", store, error))?;
         let key = decode(&entry.key).filter(|_| entry.operation == Operation::Put);
         if let Some(key) = key {
-            kept.insert(
-                key,
-                Stored {
-                    value: entry.value,
-                    revision: entry.revision,
-                },
-            );
+            kept.insert(key, Stored { value: entry.value, revision: entry.revision });
         }
         if entry.delta == 0 {
             return Ok(kept);
@@ -199,33 +182,23 @@ async fn put_in_bucket(
     over: Option<u64>,
 ) -> Result<u64, BusError> {
     let conflict = || {
-        let what = format!(
-            "`{name}` in bucket `{}` was written by another replica; load it again",
-            store.name
-        );
+        let what =
+            format!("`{name}` in bucket `{}` was written by another replica; load it again", store.name);
         BusError::new(BusErrorKind::Conflict, what)
     };
     let writing = async {
         match over {
-            None => store
-                .create(name, value)
-                .await
-                .map_err(|error| match error.kind() {
-                    CreateErrorKind::AlreadyExists => conflict(),
-                    _ => bucket_error("write to", store, error),
-                }),
-            Some(revision) => store
-                .update(name, value, revision)
-                .await
-                .map_err(|error| match error.kind() {
-                    UpdateErrorKind::WrongLastRevision => conflict(),
-                    _ => bucket_error("write to", store, error),
-                }),
+            None => store.create(name, value).await.map_err(|error| match error.kind() {
+                CreateErrorKind::AlreadyExists => conflict(),
+                _ => bucket_error("write to", store, error),
+            }),
+            Some(revision) => store.update(name, value, revision).await.map_err(|error| match error.kind() {
+                UpdateErrorKind::WrongLastRevision => conflict(),
+                _ => bucket_error("write to", store, error),
+            }),
         }
     };
-    timeout(deadline, writing)
-        .await
-        .unwrap_or_else(|_| Err(too_slow("write to", store)))
+    timeout(deadline, writing).await.unwrap_or_else(|_| Err(too_slow("write to", store)))
 }
 
 async fn within<T, E: std::error::Error + Send + Sync + 'static>(
@@ -245,18 +218,11 @@ fn bucket_error(
     store: &kv::Store,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> BusError {
-    BusError::new(
-        BusErrorKind::Refused,
-        format!("cannot {verb} the bucket `{}`", store.name),
-    )
-    .because(error)
+    BusError::new(BusErrorKind::Refused, format!("cannot {verb} the bucket `{}`", store.name)).because(error)
 }
 
 fn too_slow(verb: &str, store: &kv::Store) -> BusError {
-    BusError::new(
-        BusErrorKind::TimedOut,
-        format!("cannot {verb} the bucket `{}` in time", store.name),
-    )
+    BusError::new(BusErrorKind::TimedOut, format!("cannot {verb} the bucket `{}` in time", store.name))
 }
 
 // === the directory ===
@@ -265,22 +231,13 @@ fn load_directory(directory: &Path) -> Result<BTreeMap<String, Stored>, BusError
     let mut kept = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(|error| storage("read", directory, error))? {
         let path = entry.map_err(|error| storage("read", directory, error))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(|name| name.strip_suffix(SUFFIX));
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(SUFFIX));
         // A half-written file has another name, and is no entry.
         let Some(key) = name.and_then(decode) else {
             continue;
         };
         let value = fs::read(&path).map_err(|error| storage("read", &path, error))?;
-        kept.insert(
-            key,
-            Stored {
-                value: value.into(),
-                revision: FILE_REVISION,
-            },
-        );
+        kept.insert(key, Stored { value: value.into(), revision: FILE_REVISION });
     }
     Ok(kept)
 }

@@ -82,38 +82,47 @@ impl Provisioner {
             _ => Err(NotApplied::Refused(refusal)),
         }
     }
+}
 
-    /// The record learns that its objects are there, and their uids.
-    pub(super) async fn promote(&self, known: Known, objects: Vec<Value>) {
-        let provider = &self.provider;
-        let mut record = InstanceRecord { state: State::Ready, ..known.record.clone() };
-        for (planned, object) in record.plan.iter_mut().zip(&objects) {
-            planned.uid = Some(uid_of(object).to_owned());
-        }
-        let id = record.id.clone();
-        match provider.update_record(&known, record).await {
-            Ok(_) => provider.record_says_so(&id),
-            // Somebody changed it in between: a deletion wins, and the sweep completes anything else.
-            Err(refusal) => tracing::warn!(id, error = refusal.message, "a record does not say ready yet"),
-        }
+/// The record learns that its objects are there, and their uids.
+pub(super) async fn promote(provider: &Provider, known: &Known, objects: &[Value]) -> Result<(), Refusal> {
+    let mut record = InstanceRecord { state: State::Ready, ..known.record.clone() };
+    for (planned, object) in record.plan.iter_mut().zip(objects) {
+        planned.uid = Some(uid_of(object).to_owned());
     }
+    provider.update_record(known, record).await?;
+    provider.record_says_so(&known.record.id);
+    Ok(())
+}
 
-    /// Takes back a create that was refused: the objects, then the claim.
-    pub(super) async fn abandon(&self, known: &Known) -> Result<(), Refusal> {
-        let provider = &self.provider;
-        remove_objects(provider, known.record.plan.iter()).await?;
-        let first = known.record.life == 1 && known.record.owed_end.is_none();
-        if first {
-            let version = Preconditions {
-                uid: Some(&known.stored.uid),
-                resource_version: Some(&known.stored.resource_version),
-            };
-            provider.records.delete(&known.stored.name, version).await?;
-            provider.forget(&known.stored);
-            return Ok(());
-        }
-        let record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
-        provider.update_record(known, record).await.map(|_| ())
+/// Takes back a create that was refused or has died: the objects, then the claim.
+pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Refusal> {
+    remove_objects(provider, known.record.plan.iter()).await?;
+    let first = known.record.life == 1 && known.record.owed_end.is_none();
+    if first {
+        let version =
+            Preconditions { uid: Some(&known.stored.uid), resource_version: Some(&known.stored.resource_version) };
+        provider.records.delete(&known.stored.name, version).await?;
+        provider.forget(&known.stored);
+        return Ok(());
+    }
+    let record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
+    provider.update_record(known, record).await.map(|_| ())
+}
+
+/// Ends a create that died half-way: everything is there and it is ready, or nothing of it stays.
+pub async fn complete(provider: &Provider, known: &Known) -> Result<(), Refusal> {
+    let mut objects = Vec::new();
+    for planned in &known.record.plan {
+        let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+        let resource = provider.resource(&kind).await?;
+        let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
+        objects.extend(there.filter(|object| provider.is_planned(object, planned)));
+    }
+    if objects.len() == known.record.plan.len() {
+        promote(provider, known, &objects).await
+    } else {
+        abandon(provider, known).await
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::answer::{broken_rule, problem_of};
-use super::apply::{NotApplied, plan};
+use super::apply::{NotApplied, abandon, plan, promote};
 use super::claim::Claimed;
 use super::{CreateRequest, Provisioner, check_id};
 use crate::engine::format::Moment;
@@ -118,15 +118,20 @@ impl Provisioner {
         }
         self.provider.has_answered(&known.record.id, known.record.life);
         let answer = self.show(known.clone());
-        let provisioner = self.clone();
-        tokio::spawn(async move { provisioner.promote(known, objects).await });
+        let provider = self.provider.clone();
+        tokio::spawn(async move {
+            if let Err(refusal) = promote(&provider, &known, &objects).await {
+                // A deletion came in between and wins, or the next sweep completes it.
+                tracing::warn!(id = known.record.id, error = refusal.message, "a record does not say ready yet");
+            }
+        });
         answer
     }
 
     /// Nothing is left of a refused create: its objects go first, then the claim.
     async fn give_up(&self, known: &Known, refused: NotApplied) -> Problem {
         let problem = refused.problem();
-        if let Err(refusal) = self.abandon(known).await {
+        if let Err(refusal) = abandon(&self.provider, known).await {
             // The record stays and says what may be left: the next sweep finishes.
             tracing::warn!(
                 id = known.record.id,

@@ -13,8 +13,8 @@ mod read;
 mod update;
 
 pub use answer::problem_of;
-pub use apply::{confirm_gone, remove_objects};
-pub use page::PageTokens;
+pub use apply::{complete, confirm_gone, remove_objects};
+pub use page::{KEY_MARKER, PageTokens};
 
 use std::sync::Arc;
 

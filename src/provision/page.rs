@@ -1,53 +1,86 @@
 //! Page tokens: a position in a list, signed, so that only one that we issued is followed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use serde_json::json;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::answer::problem_of;
+use crate::cluster::{RecordStore, Refusal, RefusalKind};
 use crate::engine::names::fingerprint;
 use crate::engine::problem::Problem;
 
-/// Writes and reads page tokens under a key that all replicas share.
+/// Writes and reads page tokens under a random key that all replicas share through the cluster.
 #[derive(Clone)]
 pub struct PageTokens {
-    key: String,
+    records: RecordStore,
+    key: Arc<OnceCell<String>>,
 }
+
+/// The label that marks where the key is kept.
+pub const KEY_MARKER: (&str, &str) = ("mapwright.dcm.project/page-tokens", "key");
+
+const KEY_NAME: &str = "dcm-page-tokens";
 
 /// Characters of the signature that a token carries: 128 bits.
 const SIGNATURE: usize = 32;
 
 impl PageTokens {
-    pub fn new(key: String) -> Self {
-        Self { key }
+    pub fn new(records: RecordStore) -> Self {
+        Self { records, key: Arc::default() }
     }
 
     /// The token of the page after this id of a collection.
-    pub fn write(&self, collection: &str, last: &str) -> String {
-        let mut token = self.sign(collection, last);
-        for byte in last.bytes() {
-            // Writing to a String cannot fail.
-            let _ = write!(token, "{byte:02x}");
-        }
-        token
+    pub(super) async fn write(&self, collection: &str, last: &str) -> Result<String, Problem> {
+        Ok(signed(self.key().await?, collection, last))
     }
 
     /// The id after which the page begins.
-    pub fn read(&self, collection: &str, token: &str) -> Result<String, Problem> {
-        let refused =
-            || Problem::invalid_argument("the page_token was not issued for this list; begin without one");
-        let (signature, position) = token.split_at_checked(SIGNATURE).ok_or_else(refused)?;
-        let bytes: Option<Vec<u8>> = (0..position.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(position.get(at..at + 2)?, 16).ok())
-            .collect();
-        let last = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(refused)?;
-        if self.write(collection, &last) == token && self.sign(collection, &last) == signature {
-            return Ok(last);
-        }
-        Err(refused())
+    pub(super) async fn read(&self, collection: &str, token: &str) -> Result<String, Problem> {
+        let key = self.key().await?;
+        position(token).filter(|last| signed(key, collection, last) == token).ok_or_else(|| {
+            Problem::invalid_argument("the page_token was not issued for this list; begin without one")
+        })
     }
 
-    /// The key stands at both ends, and every part carries its length, so that no signature can be
-    /// lengthened into another one.
-    fn sign(&self, collection: &str, last: &str) -> String {
-        fingerprint(&[&self.key, collection, last, &self.key]).chars().take(SIGNATURE).collect()
+    async fn key(&self) -> Result<&str, Problem> {
+        let key = self.key.get_or_try_init(|| self.shared_key()).await;
+        key.map(String::as_str).map_err(|refusal| problem_of(&refusal, "reading the key of page tokens"))
     }
+
+    /// The key that the first replica made.
+    async fn shared_key(&self) -> Result<String, Refusal> {
+        let fresh = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let none = BTreeMap::new();
+        let stored = match self.records.create(KEY_NAME, &none, &none, &json!({ "key": fresh })).await {
+            Err(refusal) if refusal.kind == RefusalKind::AlreadyExists => self.records.read(KEY_NAME).await?,
+            created => Some(created?),
+        };
+        let key = stored.as_ref().and_then(|stored| stored.value.get("key")?.as_str());
+        let missing = || Refusal::new(RefusalKind::Other, format!("the record {KEY_NAME} holds no key"));
+        key.map(str::to_owned).ok_or_else(missing)
+    }
+}
+
+/// The signature, then the id in hexadecimal. The key stands at both ends and every part carries its
+/// length, so that no signature can be lengthened into another one.
+fn signed(key: &str, collection: &str, last: &str) -> String {
+    let digest = fingerprint(&[key, collection, last, key]);
+    let mut token: String = digest.chars().take(SIGNATURE).collect();
+    for byte in last.bytes() {
+        // Writing to a String cannot fail.
+        let _ = write!(token, "{byte:02x}");
+    }
+    token
+}
+
+fn position(token: &str) -> Option<String> {
+    let hexadecimal = token.get(SIGNATURE..)?;
+    let pairs = (0..hexadecimal.len()).step_by(2);
+    let bytes: Option<Vec<u8>> =
+        pairs.map(|at| u8::from_str_radix(hexadecimal.get(at..at + 2)?, 16).ok()).collect();
+    String::from_utf8(bytes?).ok()
 }

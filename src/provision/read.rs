@@ -27,7 +27,7 @@ impl Provisioner {
         let size = page_size(size)?;
         let scope = &self.provider.service.collection;
         let mut after = match token.filter(|token| !token.is_empty()) {
-            Some(token) => Some(self.tokens.read(scope, token)?),
+            Some(token) => Some(self.tokens.read(scope, token).await?),
             None => None,
         };
         self.require_sync()?;
@@ -50,7 +50,10 @@ impl Provisioner {
             after = Some(last);
         }
         let mut answer = serde_json::Map::new();
-        let next = (items.len() > size).then(|| self.tokens.write(scope, &items[size - 1].0));
+        let next = match items.len() > size {
+            true => Some(self.tokens.write(scope, &items[size - 1].0).await?),
+            false => None,
+        };
         let page: Vec<Value> = items.into_iter().take(size).map(|(_, item)| item).collect();
         answer.insert(self.provider.service.list_key.clone(), Value::Array(page));
         if let Some(token) = next {

@@ -59,11 +59,7 @@ impl Reader<'_> {
         let kubeconfig = self.get("SP_K8S_KUBECONFIG", form::path);
         let namespace = self.get("SP_K8S_NAMESPACE", form::dns_label);
         let adopt_unnamed = self.get("SP_ADOPT_UNNAMED", form::boolean);
-        Some(Cluster {
-            kubeconfig,
-            namespace: namespace?,
-            adopt_unnamed: adopt_unnamed?,
-        })
+        Some(Cluster { kubeconfig, namespace: namespace?, adopt_unnamed: adopt_unnamed? })
     }
 
     fn bus(&mut self) -> Bus {
@@ -81,32 +77,19 @@ impl Reader<'_> {
             tls_certificate: self.get("SP_NATS_TLS_CERT", form::path),
             tls_key: self.get("SP_NATS_TLS_KEY", form::path),
         };
-        self.require_pair(
-            "SP_NATS_USER",
-            bus.user.is_some(),
-            "SP_NATS_PASSWORD",
-            bus.password.is_some(),
-        );
+        self.require_pair("SP_NATS_USER", bus.user.is_some(), "SP_NATS_PASSWORD", bus.password.is_some());
         self.require_pair(
             "SP_NATS_TLS_CERT",
             bus.tls_certificate.is_some(),
             "SP_NATS_TLS_KEY",
             bus.tls_key.is_some(),
         );
-        let ways = [
-            bus.token.is_some(),
-            bus.user.is_some(),
-            bus.credentials_file.is_some(),
-        ];
+        let ways = [bus.token.is_some(), bus.user.is_some(), bus.credentials_file.is_some()];
         if ways.into_iter().filter(|given| *given).count() > 1 {
             let what = "is one of several ways to sign in that are set";
             let help =
                 "keep one of SP_NATS_TOKEN, SP_NATS_USER with SP_NATS_PASSWORD, SP_NATS_CREDENTIALS_FILE";
-            let named = if bus.token.is_some() {
-                "SP_NATS_TOKEN"
-            } else {
-                "SP_NATS_USER"
-            };
+            let named = if bus.token.is_some() { "SP_NATS_TOKEN" } else { "SP_NATS_USER" };
             self.faults.push(Fault::new(named, what, help));
         }
         bus
@@ -115,10 +98,7 @@ impl Reader<'_> {
     fn ledger(&mut self) -> Option<Ledger> {
         let bucket = self.get("SP_LEDGER_BUCKET", form::bucket_name);
         let state_directory = self.get("SP_STATE_DIRECTORY", form::path);
-        Some(Ledger {
-            bucket: bucket?,
-            state_directory: state_directory?,
-        })
+        Some(Ledger { bucket: bucket?, state_directory: state_directory? })
     }
 
     fn registry(&mut self) -> Option<Registry> {
@@ -152,10 +132,7 @@ impl Reader<'_> {
     fn requests(&mut self) -> Option<Requests> {
         let find_by_name = self.get("SP_FIND_BY_NAME", form::boolean);
         let id_from = self.get("SP_ID_FROM", form::id_from);
-        Some(Requests {
-            find_by_name: find_by_name?,
-            id_from: id_from?,
-        })
+        Some(Requests { find_by_name: find_by_name?, id_from: id_from? })
     }
 
     /// A setting of the table, in the form that it must have. None: not set, or wrong and named.
@@ -165,8 +142,7 @@ impl Reader<'_> {
         match form(&text) {
             Ok(value) => Some(value),
             Err(what) => {
-                self.faults
-                    .push(Fault::new(env, what, format!("set it to {}", setting.form)).at(place));
+                self.faults.push(Fault::new(env, what, format!("set it to {}", setting.form)).at(place));
                 None
             }
         }
@@ -191,9 +167,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn variable(&self, env: &str) -> Option<String> {
-        (self.sources.environment)(env)
-            .map(|text| text.trim().to_owned())
-            .filter(|text| !text.is_empty())
+        (self.sources.environment)(env).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     fn require_pair(&mut self, first: &str, has_first: bool, second: &str, has_second: bool) {
@@ -202,10 +176,6 @@ impl Reader<'_> {
             (false, true) => (first, second),
             _ => return,
         };
-        self.faults.push(Fault::new(
-            lacking,
-            format!("is not set, but {present} is"),
-            "set both or neither",
-        ));
+        self.faults.push(Fault::new(lacking, format!("is not set, but {present} is"), "set both or neither"));
     }
 }

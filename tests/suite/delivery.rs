@@ -25,19 +25,11 @@ impl Delivering {
             deadline: secs(2),
         };
         let bus = Bus::connect(options).await.unwrap();
-        Self {
-            ledger: Ledger::new(Duration::from_millis(100)),
-            bus,
-            start: Instant::now(),
-        }
+        Self { ledger: Ledger::new(Duration::from_millis(100)), bus, start: Instant::now() }
     }
 
     fn observe(&mut self, id: &str, status: &str) {
-        let report = Report {
-            status: status.to_owned(),
-            message: String::new(),
-            settling: false,
-        };
+        let report = Report { status: status.to_owned(), message: String::new(), settling: false };
         self.ledger.observe(self.start.elapsed(), id, 1, report);
     }
 
@@ -92,16 +84,12 @@ async fn after_an_outage_the_newest_status_of_every_instance_arrives_and_none_ol
     delivering.deliver_for(secs(2)).await;
     nats.kill();
     for round in 0..10 {
-        ids.iter()
-            .for_each(|id| delivering.observe(id, &format!("CHANGED-{round}")));
+        ids.iter().for_each(|id| delivering.observe(id, &format!("CHANGED-{round}")));
         delivering.deliver_for(Duration::from_millis(150)).await;
     }
     nats.restart().await.unwrap();
     let mut link = delivering.bus.link();
-    tokio::time::timeout(secs(10), link.wait_for(|link| link.up))
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(secs(10), link.wait_for(|link| link.up)).await.unwrap().unwrap();
     delivering.ledger.retry_now();
     delivering.deliver_for(secs(1)).await;
     assert_eq!(delivering.ledger.owing(), 0);
@@ -117,11 +105,7 @@ async fn an_event_that_no_stream_kept_is_kept_once_there_is_one() {
     let mut delivering = Delivering::over(&nats).await;
     delivering.observe("web", "RUNNING");
     delivering.deliver_for(secs(3)).await;
-    assert_eq!(
-        events.statuses("web"),
-        ["RUNNING"],
-        "listeners hear it once, however often it is tried"
-    );
+    assert_eq!(events.statuses("web"), ["RUNNING"], "listeners hear it once, however often it is tried");
     assert!(delivering.ledger.owes("web"));
     nats.stream("dcm", &["dcm.*"]).await.unwrap();
     delivering.deliver_for(secs(7)).await;

@@ -1,9 +1,5 @@
 //! The one suite: every promise of the product as a sentence.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "clippy knows test functions, but not their helpers"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod bus;
 mod cloudevent;

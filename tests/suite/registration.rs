@@ -31,20 +31,13 @@ fn register_at(url: &str, interval: Duration) -> Registering {
         let shutdown = async { drop(ended.await) };
         run(registration, &url, interval, tell, shutdown).await;
     });
-    Registering {
-        state,
-        _running: running,
-    }
+    Registering { state, _running: running }
 }
 
 impl Registering {
     async fn until(&mut self, reached: impl Fn(&RegistryState) -> bool) -> RegistryState {
         let waiting = self.state.wait_for(|state| reached(state));
-        tokio::time::timeout(secs(20), waiting)
-            .await
-            .unwrap()
-            .unwrap()
-            .clone()
+        tokio::time::timeout(secs(20), waiting).await.unwrap().unwrap().clone()
     }
 }
 
@@ -61,10 +54,7 @@ async fn two_faults_and_a_success_are_three_attempts_and_then_quiet() {
     tokio::time::sleep(secs(2)).await;
     let requests = registry.requests();
     assert_eq!((requests.len(), state.attempts), (3, 3));
-    let pauses = requests
-        .windows(2)
-        .map(|pair| pair[1].at - pair[0].at)
-        .collect::<Vec<_>>();
+    let pauses = requests.windows(2).map(|pair| pair[1].at - pair[0].at).collect::<Vec<_>>();
     assert!(pauses[0] >= secs(1) && pauses[1] >= secs(2), "{pauses:?}");
     assert!(state.next_try.is_some());
 }
@@ -72,14 +62,9 @@ async fn two_faults_and_a_success_are_three_attempts_and_then_quiet() {
 #[tokio::test]
 async fn the_request_is_a_post_of_the_registration() {
     let registry = Registry::start().await.unwrap();
-    register_at(&format!("{}/", registry.url()), secs(60))
-        .until(is_registered)
-        .await;
+    register_at(&format!("{}/", registry.url()), secs(60)).until(is_registered).await;
     let request = registry.requests().remove(0);
-    assert_eq!(
-        (request.method.as_str(), request.path.as_str()),
-        ("POST", "/api/v1alpha1/providers")
-    );
+    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/api/v1alpha1/providers"));
     assert_eq!(request.headers["content-type"], "application/json");
     assert_eq!(request.body["operations"], json!(["CREATE", "READ"]));
 }
@@ -92,9 +77,7 @@ async fn a_registration_is_renewed_and_does_not_change_its_id() {
     let mut registering = register_at(&registry.url(), secs(1));
     registering.until(is_registered).await;
     let state = registering.until(|state| !is_registered(state)).await;
-    let Outcome::Refused { why } = &state.outcome else {
-        panic!("{state:?}")
-    };
+    let Outcome::Refused { why } = &state.outcome else { panic!("{state:?}") };
     assert!(why.contains("p-1") && why.contains("p-2"), "{why}");
 }
 
@@ -113,9 +96,7 @@ async fn a_refusal_is_kept_for_health_and_tried_again_at_the_interval_only() {
     registry.script([Scripted::status(400).body(json!({"detail": "no such type"}))]);
     let mut registering = register_at(&registry.url(), secs(3));
     let state = registering.until(|state| state.attempts == 1).await;
-    let Outcome::Refused { why } = &state.outcome else {
-        panic!("{state:?}")
-    };
+    let Outcome::Refused { why } = &state.outcome else { panic!("{state:?}") };
     assert!(why.contains("no such type"), "{why}");
     registering.until(is_registered).await;
     let requests = registry.requests();
@@ -127,9 +108,7 @@ async fn a_redirect_is_not_followed() {
     let registry = Registry::start().await.unwrap();
     registry.script([Scripted::status(307).header("Location", &registry.url())]);
     let mut registering = register_at(&registry.url(), secs(60));
-    registering
-        .until(|state| matches!(state.outcome, Outcome::Refused { .. }))
-        .await;
+    registering.until(|state| matches!(state.outcome, Outcome::Refused { .. })).await;
     assert_eq!(registry.requests().len(), 1);
 }
 
@@ -138,13 +117,8 @@ async fn a_registry_that_comes_late_is_found() {
     let port = mapwright_testbed::process::free_port().unwrap();
     let mut registering = register_at(&format!("http://127.0.0.1:{port}/api/v1alpha1"), secs(60));
     let state = registering.until(|state| state.attempts == 1).await;
-    let Outcome::Unavailable { why } = &state.outcome else {
-        panic!("{state:?}")
-    };
-    assert!(
-        why.starts_with("cannot reach the registry at http://127.0.0.1:"),
-        "{why}"
-    );
+    let Outcome::Unavailable { why } = &state.outcome else { panic!("{state:?}") };
+    assert!(why.starts_with("cannot reach the registry at http://127.0.0.1:"), "{why}");
     let _registry = Registry::start_at(port).await.unwrap();
     registering.until(is_registered).await;
 }

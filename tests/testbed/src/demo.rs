@@ -68,13 +68,7 @@ async fn set_the_stage() -> Result<Stage> {
         .folder(workspace());
     let provider = launch.start().await?;
     print_guide(&provider, &control_plane, &nats);
-    Ok(Stage {
-        provider,
-        subscription,
-        _nats_client: client,
-        _nats: nats,
-        _control_plane: control_plane,
-    })
+    Ok(Stage { provider, subscription, _nats_client: client, _nats: nats, _control_plane: control_plane })
 }
 
 /// A class whose volumes may grow, and one volume that is there already, for want of a provisioner.
@@ -83,9 +77,7 @@ async fn make_storage(cluster: &Objects) -> Result<()> {
         "metadata": {"name": "fast"}, "provisioner": "example.com/none", "allowVolumeExpansion": true,
     });
     cluster.create(&Kind::STORAGE_CLASS, class).await?;
-    cluster
-        .create(&Kind::VOLUME, static_volume("demo-volume", "fast"))
-        .await?;
+    cluster.create(&Kind::VOLUME, static_volume("demo-volume", "fast")).await?;
     Ok(())
 }
 
@@ -127,33 +119,20 @@ fn workspace() -> PathBuf {
 /// The product's binary: it lies beside our own. Under cargo it is built first, so that it is never stale.
 async fn product() -> Result<PathBuf> {
     let ours = env::current_exe()?;
-    let folder = ours
-        .parent()
-        .ok_or_else(|| Failure::new("this program lies in no folder"))?;
+    let folder = ours.parent().ok_or_else(|| Failure::new("this program lies in no folder"))?;
     let binary = folder.join("mapwright");
     let cargo = env::var_os("CARGO");
     if cargo.is_none() && binary.is_file() {
         return Ok(binary);
     }
     let mut build = tokio::process::Command::new(cargo.unwrap_or_else(|| "cargo".into()));
-    build
-        .current_dir(workspace())
-        .args(["build", "--bin", "mapwright"]);
+    build.current_dir(workspace()).args(["build", "--bin", "mapwright"]);
     if folder.file_name().is_some_and(|name| name == "release") {
         build.arg("--release");
     }
     println!("building the provider...");
-    let status = build
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await
-        .context("cannot run cargo")?;
-    if status.success() {
-        Ok(binary)
-    } else {
-        Err(Failure::new("the provider cannot be built"))
-    }
+    let status = build.stdin(Stdio::null()).kill_on_drop(true).status().await.context("cannot run cargo")?;
+    if status.success() { Ok(binary) } else { Err(Failure::new("the provider cannot be built")) }
 }
 
 fn print_guide(provider: &Provider, control_plane: &ControlPlane, nats: &Nats) {
