@@ -5,6 +5,7 @@
 //! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
 //! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
 //! - [`settings`]: environment and file become [`settings::Settings`]. Starts nothing.
+//! - [`api`], [`openapi`]: the resources that REST shows, and their description.
 //! - [`http`]: the accept loop, routes and problem documents. Decides nothing about a service type.
 //! - [`provision`]: the story of one request. Knows no header and no kind of Kubernetes.
 //! - [`record`]: what makes an id ours. Pure: the clock is an argument.
@@ -20,13 +21,17 @@
 
 pub use mapwright_engine as engine;
 
+pub mod api;
+pub mod app;
 pub mod bus;
+pub mod cli;
 pub mod cloudevent;
 pub mod cluster;
 pub mod files;
 pub mod http;
 pub mod ledger;
 pub mod monitor;
+pub mod openapi;
 pub mod provider;
 pub mod provision;
 pub mod record;

@@ -1,1 +1,9 @@
-fn main() {}
+//! The `mapwright` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // kube, NATS and the registry share one crypto provider; the first one installed is the one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    mapwright::cli::run()
+}

@@ -135,16 +135,11 @@ impl Problem {
         document.insert("status".to_owned(), row.status.into());
         document.insert("detail".to_owned(), self.detail.as_str().into());
         document.insert("instance".to_owned(), instance.into());
-        match self.faults.as_slice() {
-            [] => {}
-            [only] => {
-                if let Some(pointer) = &only.pointer {
-                    document.insert("pointer".to_owned(), fragment(pointer).into());
-                }
-            }
-            many => {
-                document.insert("errors".to_owned(), many.iter().map(Fault::to_json).collect());
-            }
+        if let [Fault { pointer: Some(pointer), .. }] = self.faults.as_slice() {
+            document.insert("pointer".to_owned(), fragment(pointer).into());
+        }
+        if !self.faults.is_empty() {
+            document.insert("errors".to_owned(), self.faults.iter().map(Fault::to_json).collect());
         }
         Value::Object(document)
     }
@@ -239,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_fault_is_a_pointer_at_the_top() {
+    fn one_fault_is_a_pointer_at_the_top_as_well() {
         let problem =
             Problem::invalid(vec![Fault::at("/spec/resources/cpu/min", "cpu.min is above cpu.max")]);
         assert_eq!(
@@ -251,6 +246,7 @@ mod tests {
                 "detail": "cpu.min is above cpu.max",
                 "instance": "/api/v1alpha1/things?id=a",
                 "pointer": "#/spec/resources/cpu/min",
+                "errors": [{ "detail": "cpu.min is above cpu.max", "pointer": "#/spec/resources/cpu/min" }],
             })
         );
     }

@@ -100,8 +100,10 @@ pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Re
     remove_objects(provider, known.record.plan.iter()).await?;
     let first = known.record.life == 1 && known.record.owed_end.is_none();
     if first {
-        let version =
-            Preconditions { uid: Some(&known.stored.uid), resource_version: Some(&known.stored.resource_version) };
+        let version = Preconditions {
+            uid: Some(&known.stored.uid),
+            resource_version: Some(&known.stored.resource_version),
+        };
         provider.records.delete(&known.stored.name, version).await?;
         provider.forget(&known.stored);
         return Ok(());

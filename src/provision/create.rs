@@ -122,7 +122,11 @@ impl Provisioner {
         tokio::spawn(async move {
             if let Err(refusal) = promote(&provider, &known, &objects).await {
                 // A deletion came in between and wins, or the next sweep completes it.
-                tracing::warn!(id = known.record.id, error = refusal.message, "a record does not say ready yet");
+                tracing::warn!(
+                    id = known.record.id,
+                    error = refusal.message,
+                    "a record does not say ready yet"
+                );
             }
         });
         answer

@@ -190,10 +190,7 @@ impl Client {
     async fn more(&mut self) -> Option<()> {
         let mut chunk = [0; 4096];
         let read = self.stream.read(&mut chunk);
-        let read = timeout(PATIENCE, read)
-            .await
-            .expect("an answer or an end in time")
-            .ok()?;
+        let read = timeout(PATIENCE, read).await.expect("an answer or an end in time").ok()?;
         if read == 0 {
             return None;
         }

@@ -1,0 +1,194 @@
+//! The REST surface of all served types: names a collection's provisioner, and tells health.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use crate::cluster::{Cluster, WatchHealth, Watches};
+use crate::engine::format::Operation;
+use crate::engine::problem::Problem;
+use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
+use crate::monitor::MonitorState;
+use crate::provision::{CreateRequest, Provisioner};
+use crate::registry::{Outcome as Registered, RegistryState};
+
+/// Everything that REST answers from.
+pub struct Api {
+    services: Vec<Served>,
+    collections: Arc<[Collection]>,
+    cluster: Cluster,
+    watches: Arc<Watches>,
+    started: Instant,
+}
+
+/// One service type, with the states that its health shows.
+pub struct Served {
+    pub provisioner: Provisioner,
+    pub monitor: watch::Receiver<MonitorState>,
+    pub registry: watch::Receiver<RegistryState>,
+}
+
+impl Api {
+    pub fn new(services: Vec<Served>, cluster: Cluster, watches: Arc<Watches>) -> Self {
+        let collections = services.iter().map(Served::collection).collect();
+        Self { services, collections, cluster, watches, started: Instant::now() }
+    }
+
+    fn served(&self, collection: &str) -> Result<&Served, Problem> {
+        let found = self.services.iter().find(|served| served.service().collection == collection);
+        found.ok_or_else(|| Problem::not_found(format!("there is no collection `{collection}`")))
+    }
+
+    /// The health of one type: of the cluster, of its watches, its events and its registration.
+    fn health_of(&self, served: &Served, cluster: Result<&Value, &str>) -> Map<String, Value> {
+        let mut faults: Vec<String> = Vec::new();
+        faults.extend(cluster.err().map(str::to_owned));
+        let watches = self.watches.health();
+        for watch in &watches {
+            let failure = watch.failure.as_ref();
+            faults.extend(failure.map(|why| format!("the watch of {} does not run: {why}", watch.key)));
+        }
+        if let Registered::Refused { why } = &served.registry.borrow().outcome {
+            faults.push(format!("the registry refused the registration: {why}"));
+        }
+        let monitor = served.monitor.borrow().clone();
+        if monitor.rule_errors > 0 {
+            faults.push(format!(
+                "{} evaluations of status rules failed; the log names them",
+                monitor.rule_errors
+            ));
+        }
+        let service_type = &served.service().service_type;
+        let mut health =
+            self.document(&format!("k8s-{service_type}-service-provider.dcm.io/health"), &faults);
+        let registry = served.registry.borrow().clone();
+        health.insert("mapping_revision".to_owned(), served.service().revision.clone().into());
+        health.insert("watches".to_owned(), watches.iter().map(watch_health).collect());
+        health.insert("events".to_owned(), json!({ "owed": monitor.owing, "ledger": monitor.ledger }));
+        health.insert("registration".to_owned(), registration(&registry));
+        health
+    }
+
+    fn document(&self, kind: &str, faults: &[String]) -> Map<String, Value> {
+        let mut health = Map::new();
+        health.insert("type".to_owned(), kind.into());
+        health.insert("status".to_owned(), if faults.is_empty() { "healthy" } else { "unhealthy" }.into());
+        health.insert("path".to_owned(), "health".into());
+        health.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        health.insert("uptime".to_owned(), self.started.elapsed().as_secs().into());
+        if !faults.is_empty() {
+            health.insert("details".to_owned(), json!(faults));
+        }
+        health
+    }
+}
+
+impl Served {
+    fn service(&self) -> &crate::engine::service::Service {
+        &self.provisioner.provider.service
+    }
+
+    fn collection(&self) -> Collection {
+        let service = self.service();
+        let mut operations: Vec<Method> = service.operations.iter().map(method).collect();
+        operations.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        Collection {
+            name: service.collection.clone(),
+            operations,
+            actions: Vec::new(),
+            problem_style: service.problem_style.clone(),
+        }
+    }
+}
+
+fn method(operation: &Operation) -> Method {
+    match operation {
+        Operation::Create => Method::POST,
+        Operation::Read => Method::GET,
+        Operation::Update => Method::PATCH,
+        Operation::Delete => Method::DELETE,
+    }
+}
+
+fn watch_health(watch: &WatchHealth) -> Value {
+    json!({
+        "watch": watch.key.to_string(),
+        "synced": watch.synced,
+        "age_seconds": watch.age.as_secs(),
+        "objects": watch.objects,
+        "skipped": watch.skipped,
+    })
+}
+
+fn registration(state: &RegistryState) -> Value {
+    let (status, detail) = match &state.outcome {
+        Registered::NotTried => ("not tried yet", None),
+        Registered::Registered { .. } => ("registered", None),
+        Registered::Refused { why } => ("refused", Some(why)),
+        Registered::Unavailable { why } => ("unavailable", Some(why)),
+    };
+    json!({ "status": status, "attempts": state.attempts, "detail": detail })
+}
+
+impl Resources for Api {
+    fn collections(&self) -> Arc<[Collection]> {
+        self.collections.clone()
+    }
+
+    fn openapi(&self) -> Value {
+        crate::openapi::document(self.services.iter().map(Served::service))
+    }
+
+    async fn health(&self, collection: Option<&str>) -> Value {
+        let version = self.cluster.version().await;
+        let why = version.as_ref().err().map(|refusal| {
+            tracing::warn!(error = refusal.message, "the cluster does not answer");
+            "the cluster does not answer"
+        });
+        let cluster = version.as_ref().map_err(|_| why.unwrap_or_default());
+        if let Some(Ok(served)) = collection.map(|collection| self.served(collection)) {
+            return Value::Object(self.health_of(served, cluster));
+        }
+        let entries: Vec<Map<String, Value>> =
+            self.services.iter().map(|served| self.health_of(served, cluster)).collect();
+        let sick = entries.iter().filter(|entry| entry.get("status") != Some(&json!("healthy")));
+        let faults: Vec<String> =
+            sick.filter_map(|entry| Some(format!("see {}", entry.get("type")?))).collect();
+        let mut health = self.document("k8s-service-provider.dcm.io/health", &faults);
+        health.insert("services".to_owned(), entries.into_iter().map(Value::Object).collect());
+        Value::Object(health)
+    }
+
+    async fn create(&self, collection: &str, create: Create) -> Result<Value, Problem> {
+        let Create { id, idempotency_key, body } = create;
+        let request = CreateRequest { id, idempotency_key, body };
+        self.served(collection)?.provisioner.create(request).await
+    }
+
+    async fn get(&self, collection: &str, id: &str) -> Result<Value, Problem> {
+        self.served(collection)?.provisioner.get(id).await
+    }
+
+    async fn list(&self, collection: &str, query: ListQuery) -> Result<Value, Problem> {
+        let ListQuery { max_page_size, page_token } = query;
+        let provisioner = &self.served(collection)?.provisioner;
+        provisioner.list(max_page_size.as_deref(), page_token.as_deref()).await
+    }
+
+    async fn update(&self, collection: &str, id: &str, update: Update) -> Result<Value, Problem> {
+        let Update { idempotency_key, body } = update;
+        self.served(collection)?.provisioner.update(id, idempotency_key.as_deref(), body).await
+    }
+
+    async fn delete(&self, collection: &str, id: &str, key: Option<String>) -> Result<(), Problem> {
+        self.served(collection)?.provisioner.delete(id, key.as_deref()).await
+    }
+
+    async fn act(&self, collection: &str, _: &str, act: Act) -> Result<Outcome, Problem> {
+        self.served(collection)?;
+        Err(Problem::not_found(format!("there is no action `{}`", act.name)))
+    }
+}

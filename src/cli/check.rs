@@ -1,0 +1,44 @@
+//! `mapwright check`: loads every mapping and reports each mistake at its place.
+
+use std::path::PathBuf;
+
+use super::End;
+use crate::engine::diagnostic::Findings;
+use crate::engine::service::Service;
+use crate::files::MappingRoot;
+
+/// Example: mapwright check
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The folder that holds `mappings` and `schemas`.
+    #[arg(default_value = ".")]
+    root: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> End {
+    let root = MappingRoot::at(&arguments.root);
+    let read = root.types().and_then(|types| root.read().map(|files| (types, files)));
+    let (types, files) = match read {
+        Ok(read) => read,
+        Err(unreadable) => {
+            eprintln!("{unreadable}");
+            return End::Usage;
+        }
+    };
+    if types.is_empty() {
+        eprintln!("there is no mapping in {}", root.mappings.display());
+        return End::Usage;
+    }
+    let mut findings = Findings::default();
+    for name in &types {
+        match Service::load(&files, name) {
+            Ok(service) => println!("{name}: revision {}, no mistakes", service.revision),
+            Err(found) => findings.append(found),
+        }
+    }
+    if findings.is_empty() {
+        return End::Success;
+    }
+    eprintln!("{findings}");
+    End::Findings
+}

@@ -1,0 +1,193 @@
+//! One report on its way to DCM: published, acknowledged, remembered.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::Monitor;
+use crate::bus::{Bus, BusError, Delivery, LedgerStore, Message};
+use crate::cloudevent::{CloudEvent, Identity};
+use crate::engine::inputs::Previous;
+use crate::ledger::{Delivered, Outgoing};
+use crate::provider::Provider;
+
+/// Where the deliveries of one service type are remembered beyond the life of the process.
+#[derive(Clone)]
+pub(super) struct Shelf {
+    store: LedgerStore,
+    service_type: String,
+    scope: String,
+    /// The revision of each entry, under which it may be replaced.
+    revisions: Arc<Mutex<HashMap<String, u64>>>,
+}
+
+/// An entry: what was delivered, and in which cluster's namespace. An entry of another scope (another
+/// cluster behind the same NATS) says nothing about this one.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    scope: String,
+    delivered: Delivered,
+}
+
+/// What came of an attempt.
+pub(super) struct Sent {
+    outgoing: Outgoing,
+    result: Result<Delivery, BusError>,
+}
+
+/// Publishes one report. What is acknowledged is remembered before the next report of the instance goes
+/// out, so that a restart repeats at most one.
+pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoing: Outgoing) -> Sent {
+    let identity = Identity {
+        provider: &provider.name,
+        service_type: &provider.service.service_type,
+        instance: &outgoing.id,
+        life: outgoing.life,
+        status: &outgoing.report.status,
+        message: &outgoing.report.message,
+        revision: outgoing.revision,
+    };
+    let event = CloudEvent::new(&identity, jiff::Timestamp::now().to_string());
+    let message = Message {
+        subject: event.envelope.subject.clone(),
+        id: event.id.to_string(),
+        payload: Bytes::from(event.to_bytes()),
+        announced: outgoing.announced,
+    };
+    let result = bus.publish(&message).await;
+    if matches!(result, Ok(Delivery::Acknowledged | Delivery::Flushed)) {
+        shelf.remember(&outgoing).await;
+    }
+    Sent { outgoing, result }
+}
+
+impl Monitor {
+    pub(super) fn note_sent(&mut self, sent: Sent) {
+        let Sent { outgoing, result } = sent;
+        let now = self.now();
+        match result {
+            Ok(Delivery::Acknowledged | Delivery::Flushed) => {
+                let Outgoing { id, report, .. } = &outgoing;
+                tracing::info!(id, status = report.status, message = report.message, "reported");
+                self.ledger.delivered(&outgoing);
+                self.delivered(&outgoing);
+            }
+            Ok(Delivery::NoStreamYet) => self.ledger.announced(now, &outgoing),
+            Err(error) => {
+                tracing::debug!(id = outgoing.id, %error, "an event stays owed");
+                self.ledger.failed(now, &outgoing);
+            }
+        }
+    }
+
+    fn delivered(&mut self, outgoing: &Outgoing) {
+        let previous = (!outgoing.ends).then(|| Previous {
+            status: outgoing.report.status.clone(),
+            message: outgoing.report.message.clone(),
+        });
+        self.provider.note_delivered(&outgoing.id, previous);
+        if outgoing.ends
+            && let Some(known) = self.provider.find(&outgoing.id)
+            && known.record.owed_end == Some(outgoing.life)
+        {
+            self.begin(super::Chore::Settle(known, outgoing.life));
+        }
+    }
+
+    /// Finds out where deliveries are remembered, and what was delivered before this process began.
+    pub(super) async fn open_shelf(&mut self) {
+        match Shelf::open(&self.provider, &self.bus, &self.settings).await {
+            Ok((shelf, entries)) => {
+                tracing::info!(ledger = %shelf, entries = entries.len(), "deliveries are remembered");
+                for (id, delivered) in entries {
+                    let previous = (!delivered.ends).then(|| Previous {
+                        status: delivered.status.clone(),
+                        message: delivered.message.clone(),
+                    });
+                    self.provider.note_delivered(&id, previous);
+                    self.ledger.restore(&id, delivered);
+                }
+                self.shelf = Some(shelf);
+                // Ends that a former process delivered, and lives that it had not heard of.
+                self.sweep();
+            }
+            Err(error) => tracing::debug!(%error, "the ledger cannot be opened yet"),
+        }
+    }
+}
+
+impl Shelf {
+    async fn open(
+        provider: &Provider,
+        bus: &Bus,
+        settings: &super::MonitorSettings,
+    ) -> Result<(Self, Vec<(String, Delivered)>), BusError> {
+        let store = LedgerStore::open(bus, &settings.bucket, &settings.state_directory).await?;
+        let service_type = provider.service.service_type.clone();
+        let scope = format!("{}/{}", provider.cluster_scope(), provider.name);
+        let shelf = Self { store, service_type, scope, revisions: Arc::default() };
+        let mut entries = Vec::new();
+        for (key, stored) in shelf.store.load_all().await? {
+            let Some(id) = key.strip_prefix(&shelf.prefix()) else { continue };
+            shelf.revisions().insert(id.to_owned(), stored.revision);
+            match serde_json::from_slice::<Entry>(&stored.value) {
+                Ok(entry) if entry.scope == shelf.scope => entries.push((id.to_owned(), entry.delivered)),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(key, %error, "an entry of the ledger cannot be read"),
+            }
+        }
+        Ok((shelf, entries))
+    }
+
+    /// Ids of two providers may be equal, so an entry is named by provider, type and id.
+    fn prefix(&self) -> String {
+        format!("{}/{}/", self.scope, self.service_type)
+    }
+
+    async fn remember(&self, outgoing: &Outgoing) {
+        let entry = Entry {
+            scope: self.scope.clone(),
+            delivered: Delivered {
+                life: outgoing.life,
+                status: outgoing.report.status.clone(),
+                message: outgoing.report.message.clone(),
+                settling: outgoing.report.settling,
+                ends: outgoing.ends,
+                revision: outgoing.revision,
+            },
+        };
+        let Ok(value) = serde_json::to_vec(&entry) else { return };
+        let over = self.revisions().get(&outgoing.id).copied();
+        match self.store.put(&format!("{}{}", self.prefix(), outgoing.id), value.into(), over).await {
+            Ok(revision) => {
+                self.revisions().insert(outgoing.id.clone(), revision);
+            }
+            // A restart repeats the event then; it is not lost.
+            Err(error) => tracing::warn!(id = outgoing.id, %error, "a delivery is not remembered"),
+        }
+    }
+
+    /// Drops all memory of an id, beside the loop: nothing waits for it.
+    pub(super) fn forget(&self, id: &str) {
+        self.revisions().remove(id);
+        let (shelf, key) = (self.clone(), format!("{}{id}", self.prefix()));
+        tokio::spawn(async move {
+            if let Err(error) = shelf.store.delete(&key).await {
+                tracing::warn!(key, %error, "an entry of the ledger is not removed");
+            }
+        });
+    }
+
+    fn revisions(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
+        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store.fmt(f)
+    }
+}
