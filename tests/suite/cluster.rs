@@ -374,8 +374,21 @@ async fn a_record_changes_only_under_its_version_and_is_watched() {
         .await
         .unwrap();
     assert_eq!(store.by_index("1"), [] as [Value; 0]);
-    assert_eq!(records.list().await.unwrap(), std::slice::from_ref(&second));
+    assert_eq!(records.list().await.unwrap(), [second]);
 
+    watches.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_record_has_a_largest_size_and_goes_only_as_it_was_seen() {
+    let (cluster, objects) = fixture("large").await;
+    let records = RecordStore::new(
+        cluster.clone(),
+        objects.namespace(),
+        ("test.example/record", "yes"),
+    );
+    let none = BTreeMap::new();
+    let second = records.create("r", &none, &none, &json!({})).await.unwrap();
     let large = json!("x".repeat(901 * 1024));
     let refusal = records
         .update("r", &second.resource_version, &large)
@@ -399,7 +412,6 @@ async fn a_record_changes_only_under_its_version_and_is_watched() {
     };
     assert!(matches!(records.delete("r", current).await, Ok(Deleted::Gone)));
     assert_eq!(records.read("r").await.unwrap(), None);
-    watches.shut_down().await;
 }
 
 async fn fixture(prefix: &str) -> (Cluster, Objects) {

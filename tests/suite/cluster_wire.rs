@@ -185,6 +185,58 @@ async fn a_write_is_seen_at_once_and_older_news_does_not_undo_it() {
 }
 
 #[tokio::test]
+async fn wishers_of_one_watch_share_it() {
+    let server = Scripted::start(|asked| {
+        if asked.is_watch() {
+            Reply::Silence
+        } else {
+            list(&["a"])
+        }
+    })
+    .await;
+    let cluster = connect(&server, json!({}), secs(2)).await;
+    let spec = |prefix: &'static str, path: &[&str]| WatchSpec {
+        key: watch_key(),
+        prune: Prune::to(&[path.iter().map(|step| (*step).to_owned()).collect()]),
+        indexer: Arc::new(move |_: &Value| Ok(vec![format!("{prefix}:x")])),
+        resync: secs(600),
+    };
+    let watches = Watches::start(
+        &cluster,
+        [spec("one", &["data", "value"]), spec("two", &["spec"])],
+    );
+    watches.wait_synced().await;
+    let store = watches.store(&watch_key()).unwrap();
+    assert_eq!(names(&store), ["one:x", "two:x"]);
+    assert_eq!(store.by_index("one:x"), store.by_index("two:x"));
+    assert_eq!(value(&store, "a"), "x");
+    assert_eq!(watches.health().len(), 1);
+    assert_eq!(server.asked().iter().filter(|asked| !asked.is_watch()).count(), 1);
+}
+
+#[tokio::test]
+async fn news_that_changes_nothing_that_is_kept_is_no_change() {
+    let (events, receiver) = mpsc::unbounded_channel();
+    let mut receiver = Some(receiver);
+    let server = Scripted::start(move |asked| match asked.is_watch() {
+        false => list(&["a"]),
+        true => receiver.take().map_or(Reply::Silence, Reply::Open),
+    })
+    .await;
+    let (_watches, store) = watch(&server).await;
+    let mut changes = store.subscribe();
+    assert_eq!(changes.next().await, ["a"]);
+    events
+        .send(json!({ "type": "MODIFIED", "object": object("a", 11, "x") }))
+        .unwrap();
+    events
+        .send(json!({ "type": "ADDED", "object": object("b", 12, "x") }))
+        .unwrap();
+    assert_eq!(changes.next().await, ["b"]);
+    assert_eq!(store.get(&key("a")).unwrap()["metadata"]["resourceVersion"], "11");
+}
+
+#[tokio::test]
 async fn a_call_without_an_answer_ends_at_its_deadline() {
     let server = Scripted::start(|_| Reply::Silence).await;
     let cluster = connect(&server, json!({}), Duration::from_millis(700)).await;
@@ -278,11 +330,7 @@ fn pruning_keeps_what_is_named_and_what_every_object_is_known_by() {
 
 async fn watch(server: &Scripted) -> (Watches, Store) {
     let cluster = connect(server, json!({}), secs(2)).await;
-    let key = WatchKey {
-        resource: ResourceRef::new("v1", "ConfigMap"),
-        namespace: "n".to_owned(),
-        select: ListOptions::default(),
-    };
+    let key = watch_key();
     let indexer = Arc::new(|object: &Value| {
         let value = object.pointer("/data/value").is_some_and(Value::is_string);
         let name = object
@@ -305,6 +353,14 @@ async fn watch(server: &Scripted) -> (Watches, Store) {
     let store = watches.store(&key).unwrap();
     tokio::time::timeout(secs(10), store.wait_synced()).await.unwrap();
     (watches, store)
+}
+
+fn watch_key() -> WatchKey {
+    WatchKey {
+        resource: ResourceRef::new("v1", "ConfigMap"),
+        namespace: "n".to_owned(),
+        select: ListOptions::default(),
+    }
 }
 
 async fn connect(server: &Scripted, user: Value, request_timeout: Duration) -> Cluster {

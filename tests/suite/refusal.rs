@@ -5,98 +5,41 @@ use mapwright::cluster::RefusalKind::{self, *};
 use mapwright::cluster::refusal::{classify, classify_status};
 use serde_json::{Value, json};
 
+/// Kind, code, reason, message.
+#[rustfmt::skip]
+const STATUSES: [(RefusalKind, u16, &str, &str); 22] = [
+    (AlreadyExists, 409, "AlreadyExists", "deployments.apps \"web\" already exists"),
+    (BeingDeleted, 409, "AlreadyExists", "object is being deleted: pods \"web\" already exists"),
+    (Conflict, 409, "Conflict", "the object has been modified; please apply your changes"),
+    (Conflict, 409, "", "conflict"),
+    (NotFound, 404, "NotFound", "pods \"web\" not found"),
+    (NotServed, 404, "", "404 page not found"),
+    (Invalid, 422, "Invalid", "Deployment.apps \"web\" is invalid"),
+    (Invalid, 400, "BadRequest", "strict decoding error: unknown field \"spec.x\""),
+    (QuotaExceeded, 403, "Forbidden", "pods \"web\" is forbidden: exceeded quota: q, requested: pods=1"),
+    (NamespaceTerminating, 403, "Forbidden", "unable to create new content because it is being terminated"),
+    (Forbidden, 403, "Forbidden", "pods is forbidden: User \"u\" cannot list resource \"pods\""),
+    (Denied, 403, "Forbidden", "pods \"web\" is forbidden: violates PodSecurity \"restricted\""),
+    (Denied, 403, "Forbidden", "admission webhook \"w\" denied the request: no"),
+    (Unauthorized, 401, "Unauthorized", "Unauthorized"),
+    (Throttled, 429, "TooManyRequests", "too many requests"),
+    (Expired, 410, "Expired", "too old resource version"),
+    (Expired, 410, "", "gone"),
+    (TooLarge, 413, "RequestEntityTooLarge", "limit is 3145728"),
+    (TooLarge, 500, "", "etcdserver: request is too large"),
+    (Unavailable, 504, "Timeout", "Timeout: request did not complete"),
+    (Unavailable, 500, "InternalError", "an error on the server"),
+    (Unavailable, 502, "", "bad gateway"),
+];
+
 #[test]
 fn each_status_has_its_kind() {
-    let rows: [(RefusalKind, Value); 22] = [
-        (
-            AlreadyExists,
-            status(409, "AlreadyExists", "deployments.apps \"web\" already exists"),
-        ),
-        (
-            BeingDeleted,
-            status(
-                409,
-                "AlreadyExists",
-                "object is being deleted: pods \"web\" already exists",
-            ),
-        ),
-        (
-            Conflict,
-            status(
-                409,
-                "Conflict",
-                "the object has been modified; please apply your changes",
-            ),
-        ),
-        (Conflict, status(409, "", "conflict")),
-        (NotFound, status(404, "NotFound", "pods \"web\" not found")),
-        (NotServed, status(404, "", "404 page not found")),
-        (
-            Invalid,
-            status(422, "Invalid", "Deployment.apps \"web\" is invalid"),
-        ),
-        (
-            Invalid,
-            status(
-                400,
-                "BadRequest",
-                "strict decoding error: unknown field \"spec.x\"",
-            ),
-        ),
-        (
-            QuotaExceeded,
-            status(
-                403,
-                "Forbidden",
-                "pods \"web\" is forbidden: exceeded quota: q, requested: pods=1",
-            ),
-        ),
-        (
-            NamespaceTerminating,
-            status(
-                403,
-                "Forbidden",
-                "unable to create new content in namespace n because it is being terminated",
-            ),
-        ),
-        (
-            Forbidden,
-            status(
-                403,
-                "Forbidden",
-                "pods is forbidden: User \"u\" cannot list resource \"pods\" in API group",
-            ),
-        ),
-        (
-            Denied,
-            status(
-                403,
-                "Forbidden",
-                "pods \"web\" is forbidden: violates PodSecurity \"restricted\"",
-            ),
-        ),
-        (
-            Denied,
-            status(403, "Forbidden", "admission webhook \"w\" denied the request: no"),
-        ),
-        (Unauthorized, status(401, "Unauthorized", "Unauthorized")),
-        (Throttled, status(429, "TooManyRequests", "too many requests")),
-        (Expired, status(410, "Expired", "too old resource version")),
-        (Expired, status(410, "", "gone")),
-        (TooLarge, status(413, "RequestEntityTooLarge", "limit is 3145728")),
-        (TooLarge, status(500, "", "etcdserver: request is too large")),
-        (
-            Unavailable,
-            status(504, "Timeout", "Timeout: request did not complete"),
-        ),
-        (
-            Unavailable,
-            status(500, "InternalError", "an error on the server"),
-        ),
-        (Unavailable, status(502, "", "bad gateway")),
-    ];
-    for (kind, document) in rows {
-        assert_eq!(of(&document).kind, kind, "{document}");
+    for (kind, code, reason, message) in STATUSES {
+        assert_eq!(
+            of(&status(code, reason, message)).kind,
+            kind,
+            "{code} {reason}: {message}"
+        );
     }
 }
 
