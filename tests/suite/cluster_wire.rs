@@ -365,13 +365,14 @@ fn watch_key() -> WatchKey {
 
 async fn connect(server: &Scripted, user: Value, request_timeout: Duration) -> Cluster {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = Some(server.kubeconfig(user));
-    Cluster::connect(ConnectOptions {
-        kubeconfig,
+    let path = server.kubeconfig(user);
+    let options = ConnectOptions {
+        kubeconfig: Some(path.clone()),
         request_timeout,
-    })
-    .await
-    .unwrap()
+    };
+    let cluster = Cluster::connect(options).await.unwrap();
+    std::fs::remove_file(path).unwrap();
+    cluster
 }
 
 async fn config_maps(cluster: &Cluster) -> Arc<Resource> {
