@@ -52,7 +52,7 @@ struct Inner {
     requests: Client,
     /// For watches: the same, with the silence that a watch may keep as its limit.
     watches: Client,
-    plugin: Option<Plugin>,
+    plugin: Option<Arc<Plugin>>,
     request_timeout: Duration,
     address: String,
     default_namespace: String,
@@ -67,7 +67,7 @@ impl Cluster {
     /// When no configuration is found, or the one found cannot be used.
     pub async fn connect(options: ConnectOptions) -> Result<Self, Refusal> {
         let mut config = load(options.kubeconfig.as_ref()).await?;
-        let plugin = Plugin::take_from(&mut config).await;
+        let plugin = Plugin::take_from(&mut config).await.map(Arc::new);
         let inner = Inner {
             address: config.cluster_url.to_string(),
             default_namespace: config.default_namespace.clone(),

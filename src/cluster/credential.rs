@@ -5,6 +5,7 @@
 //! clients take each other's token away.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
@@ -62,11 +63,20 @@ impl Plugin {
         Some(plugin)
     }
 
-    /// The Authorization header of a call that is made now.
+    /// The Authorization header of a call that is made now. The plugin runs to its end also when the call
+    /// gives up: else calls with short deadlines would kill a slow plugin again and again.
     ///
     /// # Errors
     /// When the plugin cannot be run, or gives no token.
-    pub(crate) async fn header(&self) -> Result<HeaderValue, Refusal> {
+    pub(crate) async fn header(self: &Arc<Self>) -> Result<HeaderValue, Refusal> {
+        let plugin = Arc::clone(self);
+        tokio::spawn(async move { plugin.current().await }).await.unwrap_or_else(|error| {
+            let text = format!("the kubeconfig's credential plugin was given up: {error}");
+            Err(Refusal::new(RefusalKind::Unauthorized, text))
+        })
+    }
+
+    async fn current(&self) -> Result<HeaderValue, Refusal> {
         let mut held = self.held.lock().await;
         if let Some(token) = &held.token
             && token.renew_at.is_none_or(|at| Timestamp::now() < at)

@@ -45,6 +45,9 @@ struct Backoff {
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// A server that asks for more patience than this is asked again all the same: nothing is noticed meanwhile.
+const LONGEST_PATIENCE: u64 = 60;
+
 impl Feed {
     pub(crate) fn new(cluster: Cluster, key: WatchKey, store: Store, resync: Duration) -> Self {
         let (resume, listed_at, backoff) = (None, Instant::now(), Backoff::default());
@@ -127,6 +130,7 @@ impl Feed {
         let request = request.watch(&params, version).map_err(|error| unsendable(&error))?;
         let mut lines = Lines::new(self.cluster.begin_stream(request).await?);
         self.store.sign_of_life();
+        self.store.recover();
         let mut events = 0;
         while let Some(event) = lines.next().await? {
             self.apply(event, resource)?;
@@ -188,13 +192,13 @@ fn failure(document: Value) -> Refusal {
 }
 
 impl Backoff {
-    /// How long to wait now; never shorter than the server asks.
+    /// How long to wait now; not shorter than the server asks.
     fn next(&mut self, retry_after: Option<u64>) -> Duration {
         let longest = FIRST_WAIT.saturating_mul(1 << self.failures.min(10)).min(LONGEST_WAIT);
         self.failures = self.failures.saturating_add(1);
         // A random UUID is the randomness at hand; a thousandth is fine enough.
         let thousandths = (uuid::Uuid::new_v4().as_u128() % 1000) as u32;
         let wait = longest / 2 + longest / 2 * thousandths / 1000;
-        wait.max(Duration::from_secs(retry_after.unwrap_or(0)))
+        wait.max(Duration::from_secs(retry_after.unwrap_or(0).min(LONGEST_PATIENCE)))
     }
 }

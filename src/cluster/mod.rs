@@ -31,7 +31,7 @@ pub use changes::Changes;
 pub use connection::{Cluster, ConnectOptions};
 pub use objects::{Deleted, ListOptions, Preconditions, Propagation};
 pub use prune::Prune;
-pub use record::{RecordStore, Stored};
+pub use record::{RecordStore, Stored, stored};
 pub use refusal::{Cause, Refusal, RefusalKind};
 pub use resource::{Resource, ResourceRef};
 pub use store::{Indexer, ObjectKey, Store};

@@ -115,8 +115,10 @@ impl RecordStore {
     /// When the API server refuses, or its answer did not arrive.
     pub async fn delete(&self, name: &str, preconditions: Preconditions<'_>) -> Result<Deleted, Refusal> {
         let resource = self.resource().await?;
-        let orphan = Propagation::Orphan;
-        self.cluster.delete(&resource, &self.namespace, name, preconditions, orphan).await
+        // Records own nothing, so there is nothing to propagate to; and the other ways are finalizers, by
+        // which a record would outlive the answer.
+        let background = Propagation::Background;
+        self.cluster.delete(&resource, &self.namespace, name, preconditions, background).await
     }
 
     /// The wish to watch these records, each under its own name and the keys that the caller finds in it.

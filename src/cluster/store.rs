@@ -188,11 +188,14 @@ impl Store {
         self.shared.synced.send_replace(true);
     }
 
+    /// The server answered something.
     pub(crate) fn sign_of_life(&self) {
-        self.life(|life| {
-            life.last_sign = Instant::now();
-            life.failure = None;
-        });
+        self.life(|life| life.last_sign = Instant::now());
+    }
+
+    /// The watch runs (again).
+    pub(crate) fn recover(&self) {
+        self.life(|life| life.failure = None);
     }
 
     /// Says why the watch does not run; true if this is news.

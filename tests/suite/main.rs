@@ -1,11 +1,15 @@
-//! The one suite: every promise of the product as a sentence.
+//! The one suite: every promise of the product as a sentence. One program, so that the tests share servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod bus;
 mod cloudevent;
+mod cluster;
+mod cluster_wire;
 mod delivery;
 mod http;
 mod ledger;
+mod refusal;
 mod registration;
 mod registry_rules;
 mod settings;
+mod wire;
