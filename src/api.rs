@@ -46,7 +46,8 @@ impl Api {
     fn health_of(&self, served: &Served, cluster: Result<&Value, &str>) -> Map<String, Value> {
         let mut faults: Vec<String> = Vec::new();
         faults.extend(cluster.err().map(str::to_owned));
-        let watches = self.watches.health();
+        let mut watches = self.watches.health();
+        watches.retain(|watch| served.provisioner.provider.watches(&watch.key));
         for watch in &watches {
             let failure = watch.failure.as_ref();
             faults.extend(failure.map(|why| format!("the watch of {} does not run: {why}", watch.key)));

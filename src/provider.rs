@@ -101,7 +101,7 @@ impl Parts {
         let mut specs = vec![self.records().watch(keys, resync)];
         for watch in &self.service.watches {
             specs.push(WatchSpec {
-                key: self.watch_key(watch),
+                key: watch_key(&self.service, &self.namespace, watch),
                 prune: prune(watch),
                 indexer: indexer(watch.matching),
                 resync,
@@ -110,22 +110,11 @@ impl Parts {
         specs
     }
 
-    fn watch_key(&self, watch: &WatchRule) -> WatchKey {
-        let select = match watch.matching {
-            Match::Label => ListOptions {
-                labels: Some(format!("{MANAGED_BY}=dcm,{SERVICE_TYPE}={}", self.service.service_type)),
-                fields: None,
-            },
-            Match::InvolvedObject => ListOptions::default(),
-        };
-        WatchKey { resource: resource_ref(&watch.kind), namespace: self.namespace.clone(), select }
-    }
-
     /// The provider, once the watches run. None if they were started without [`Self::watches`].
     pub fn build(self, watches: &Watches) -> Option<Provider> {
         let records = self.records();
         let stores: Option<Vec<Store>> =
-            self.service.watches.iter().map(|watch| watches.store(&self.watch_key(watch))).collect();
+            keys(&self.service, &self.namespace).map(|key| watches.store(&key)).collect();
         Some(Provider {
             record_store: watches.store(&records.key())?,
             stores: stores?,
@@ -373,14 +362,30 @@ impl Provider {
         Ok(Known { record, stored })
     }
 
-    /// Names the place whose instances these are, for what is remembered outside the cluster.
-    pub fn cluster_scope(&self) -> &str {
-        &self.namespace
+    /// Whether this is the key of one of the provider's watches.
+    pub fn watches(&self, key: &WatchKey) -> bool {
+        self.records.key() == *key || keys(&self.service, &self.namespace).any(|own| own == *key)
     }
 
     pub async fn resource(&self, kind: &KindRef) -> Result<Arc<Resource>, Refusal> {
         self.cluster.resource(&resource_ref(kind)).await
     }
+}
+
+/// The keys of a mapping's watches, in its order.
+fn keys<'s>(service: &'s Service, namespace: &'s str) -> impl Iterator<Item = WatchKey> + use<'s> {
+    service.watches.iter().map(move |watch| watch_key(service, namespace, watch))
+}
+
+fn watch_key(service: &Service, namespace: &str, watch: &WatchRule) -> WatchKey {
+    let select = match watch.matching {
+        Match::Label => ListOptions {
+            labels: Some(format!("{MANAGED_BY}=dcm,{SERVICE_TYPE}={}", service.service_type)),
+            fields: None,
+        },
+        Match::InvolvedObject => ListOptions::default(),
+    };
+    WatchKey { resource: resource_ref(&watch.kind), namespace: namespace.to_owned(), select }
 }
 
 fn parse(stored: &Stored) -> Option<Known> {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::connection::{Cluster, get, unsendable, with_body};
 use super::refusal::{Refusal, RefusalKind};
-use super::resource::Resource;
+use super::resource::{Resource, ResourceRef};
+use super::store::metadata;
 
 /// Who the server's records of field ownership say has written.
 const FIELD_MANAGER: &str = "mapwright";
@@ -177,6 +178,17 @@ impl Cluster {
         let path = resource.path(namespace, name)?;
         let request = with_body(Method::DELETE, &path, "application/json", &options)?;
         deleted(self.call(request).await)
+    }
+
+    /// The uid of a namespace: it tells two clusters, and two lives of one namespace, apart.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer in time, or has no such namespace.
+    pub async fn namespace_uid(&self, name: &str) -> Result<String, Refusal> {
+        let resource = self.resource(&ResourceRef::new("v1", "Namespace")).await?;
+        let namespace = self.get(&resource, "", name).await?;
+        let uid = namespace.as_ref().map(|namespace| metadata(namespace, "uid").to_owned());
+        uid.ok_or_else(|| Refusal::new(RefusalKind::NotFound, format!("there is no namespace {name}")))
     }
 
     /// The text of a subresource, such as a log. The query's values are encoded here.

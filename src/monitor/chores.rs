@@ -26,7 +26,7 @@ pub(super) enum Chore {
 /// How a chore ended.
 pub(super) enum Done {
     /// No root is left, and nothing else of the instance.
-    Ended(Known),
+    Ended(Box<Known>),
     /// The record is gone, and with it all memory of the id.
     Dropped(String),
     /// Something changed: look at the instance again.
@@ -118,7 +118,7 @@ async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
         State::Creating | State::Tombstone => return Ok(Done::Again(live.record.id)),
     };
     remove_objects(provider, known.record.all_planned()).await?;
-    Ok(Done::Ended(known))
+    Ok(Done::Ended(Box::new(known)))
 }
 
 /// The record forgets an end that was delivered; where that was the last life, a tombstone is left.

@@ -127,7 +127,10 @@ impl Shelf {
     ) -> Result<(Self, Vec<(String, Delivered)>), BusError> {
         let store = LedgerStore::open(bus, &settings.bucket, &settings.state_directory).await?;
         let service_type = provider.service.service_type.clone();
-        let scope = format!("{}/{}", provider.cluster_scope(), provider.name);
+        // Another cluster behind the same NATS must not pass for this one; where we may not ask, the
+        // namespace's name is all there is.
+        let place = provider.cluster.namespace_uid(&provider.namespace).await;
+        let scope = format!("{}/{}", place.unwrap_or_else(|_| provider.namespace.clone()), provider.name);
         let shelf = Self { store, service_type, scope, revisions: Arc::default() };
         let mut entries = Vec::new();
         for (key, stored) in shelf.store.load_all().await? {

@@ -241,7 +241,7 @@ impl Monitor {
         match done {
             Done::Ended(known) => match known.record.owed_end {
                 Some(life) => self.end_of(&known.record.id.clone(), life, &known),
-                None => self.begin(Chore::Settle(known, 0)),
+                None => self.begin(Chore::Settle(*known, 0)),
             },
             Done::Again(id) => self.look_at(&id),
             Done::Dropped(id) => {

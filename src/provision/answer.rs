@@ -41,12 +41,12 @@ pub fn problem_of(refusal: &Refusal, doing: &str) -> Problem {
 }
 
 /// A rule of the mapping that could not be evaluated is our fault, and the operator's to mend.
-pub fn broken_rule(error: &EvalError) -> Problem {
+pub(super) fn broken_rule(error: &EvalError) -> Problem {
     tracing::error!(%error, "a rule of the mapping failed");
     internal()
 }
 
-pub fn internal() -> Problem {
+pub(super) fn internal() -> Problem {
     Problem::internal("an internal error occurred; the provider's log says more")
 }
 
