@@ -9,6 +9,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::diagnostic::{Findings, suggestion};
 use crate::filters;
+use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Source, Span};
@@ -31,6 +32,7 @@ pub struct Expression {
     pub reads: Arc<[Read]>,
     /// Where its value may come from.
     pub origins: Arc<[Origin]>,
+    quick: Option<Arc<Quick>>,
 }
 
 /// Literal text mixed with expressions: always a string.
@@ -81,6 +83,9 @@ impl std::error::Error for EvalError {}
 impl Program {
     pub fn eval(&self, expression: &Expression, scope: &Scope) -> Result<Value, EvalError> {
         let run = || -> Result<Value, Error> {
+            if let Some(quick) = &expression.quick {
+                return quick.eval(&self.env, scope);
+            }
             let template = self.env.get_template(&expression.key)?;
             let captured = template.render_captured(scope.value())?;
             let value = captured.state().lookup(RESULT).unwrap_or_default();
@@ -270,7 +275,13 @@ impl<'a> Compiler<'a> {
             text: spot.text.to_owned(),
         };
         let (reads, origins) = reads.into_parts();
-        Some(Expression { key, place: Arc::new(place), reads: reads.into(), origins: origins.into() })
+        Some(Expression {
+            key,
+            place: Arc::new(place),
+            reads: reads.into(),
+            origins: origins.into(),
+            quick: Quick::of(&tree).map(Arc::new),
+        })
     }
 
     fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {

@@ -23,6 +23,7 @@ pub mod manifest;
 pub mod names;
 pub mod problem;
 pub mod quantity;
+mod quick;
 pub mod read;
 pub mod reads;
 pub mod request;

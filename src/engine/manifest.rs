@@ -1,6 +1,6 @@
 //! From a spec to manifests: templates, and what the engine itself adds to every object.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
@@ -72,15 +72,14 @@ impl Service {
             (None, prefix) => (generated(prefix.unwrap_or(object), seed), true),
         };
         metadata.insert("name".to_owned(), name.as_str().into());
-        inner(metadata, "labels").extend(self.labels(&identity.id));
-        let annotations = json!({
-            PROVIDER_ANNOTATION: identity.provider,
-            LIFE_ANNOTATION: identity.life.to_string(),
-            OBJECT_ANNOTATION: object,
-        });
-        if let Json::Object(annotations) = annotations {
-            inner(metadata, "annotations").extend(annotations);
-        }
+        lay(inner(metadata, "labels"), self.label_pairs(&identity.id));
+        let life = identity.life.to_string();
+        let annotations = [
+            (PROVIDER_ANNOTATION, identity.provider.as_str()),
+            (LIFE_ANNOTATION, life.as_str()),
+            (OBJECT_ANNOTATION, object),
+        ];
+        lay(inner(metadata, "annotations"), annotations);
         (name, renamable)
     }
 
@@ -112,6 +111,13 @@ impl Service {
     }
 }
 
+/// Sets members that are texts.
+fn lay(map: &mut Map<String, Json>, members: [(&str, &str); 3]) {
+    for (key, value) in members {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
 fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
     if !value.is_object() {
         *value = Json::Object(Map::new());
@@ -123,7 +129,7 @@ fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
 }
 
 fn inner<'v>(map: &'v mut Map<String, Json>, key: &str) -> &'v mut Map<String, Json> {
-    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::new()));
+    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::with_capacity(4)));
     if !slot.is_object() {
         *slot = Json::Object(Map::new());
     }

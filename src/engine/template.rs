@@ -3,6 +3,8 @@
 //! A template is never rendered as text and parsed again, so nothing that a caller sends can change the
 //! shape of a manifest or the type of a field.
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::{Map, Value as Json};
 
 use crate::diagnostic::{Findings, suggestion};
@@ -33,7 +35,7 @@ enum Node {
 /// A map with directives: `$let`, `$for`, `$if`, and what they govern.
 #[derive(Clone, Debug)]
 struct Directed {
-    lets: Vec<(String, Expression)>,
+    lets: Vec<(Arc<str>, Expression)>,
     each: Option<Each>,
     when: Option<Expression>,
     body: Node,
@@ -42,9 +44,12 @@ struct Directed {
 /// `name in list`, or `key, value in pairs`.
 #[derive(Clone, Debug)]
 pub struct Each {
-    pub names: Vec<String>,
+    pub names: Vec<Arc<str>>,
     pub list: Expression,
 }
+
+/// The position in a loop, counted from zero.
+static INDEX: LazyLock<Arc<str>> = LazyLock::new(|| "index".into());
 
 const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 
@@ -88,7 +93,7 @@ impl Node {
                 to_json(&value).map_err(|message| EvalError { message, place: expression.place.clone() })
             }
             Self::Map(members) => {
-                let mut map = Map::new();
+                let mut map = Map::with_capacity(members.len());
                 for (key, node) in members {
                     if let Some(value) = node.render(scope)? {
                         map.insert(key.clone(), value);
@@ -98,7 +103,7 @@ impl Node {
                 Ok((members.is_empty() || !map.is_empty()).then_some(Json::Object(map)))
             }
             Self::List(nodes) => {
-                let mut items = Vec::new();
+                let mut items = Vec::with_capacity(nodes.len());
                 for node in nodes {
                     node.render_into(scope, &mut items)?;
                 }
@@ -194,7 +199,7 @@ impl Each {
         }
         let mut scopes = Vec::new();
         for (index, item) in list.try_iter().map_err(error)?.enumerate() {
-            let mut values = vec![("index".to_owned(), minijinja::Value::from(index))];
+            let mut values = vec![(INDEX.clone(), minijinja::Value::from(index))];
             match self.names.as_slice() {
                 [name] => values.push((name.clone(), item)),
                 names => {
@@ -221,7 +226,7 @@ impl Each {
             compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
             return None;
         };
-        let variables: Vec<String> = variables.split(',').map(|name| name.trim().to_owned()).collect();
+        let variables: Vec<Arc<str>> = variables.split(',').map(|name| name.trim().into()).collect();
         let list = compiler.expression(source, span, list.trim(), names)?;
         let mut inner = names.clone();
         inner.opaque("index");
@@ -294,7 +299,7 @@ impl Parser<'_, '_> {
                 let text = self.text(member)?;
                 let expression = self.compiler.expression(self.source, &member.value.span, &text, &inner)?;
                 inner.alias(&member.key, &Reads::again(&expression));
-                lets.push((member.key.clone(), expression));
+                lets.push((member.key.as_str().into(), expression));
             }
         }
         let when = match find("$if") {
