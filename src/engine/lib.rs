@@ -9,10 +9,12 @@
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
 //! - [`inputs`], [`request`], [`manifest`], [`status`], [`view`]: the five things that a mapping does.
+//! - [`emit`]: what was made, as YAML that every reader takes for the same.
 //! - [`names`], [`problem`]: what all of them share.
 
 pub mod decode;
 pub mod diagnostic;
+pub mod emit;
 pub mod expression;
 pub mod filters;
 pub mod format;
