@@ -416,7 +416,8 @@ pub fn record_labels(service: &Service, id: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn prune(watch: &WatchRule) -> Prune {
+/// What memory keeps of the objects that a watch observes.
+pub fn prune(watch: &WatchRule) -> Prune {
     let mut paths: Vec<Vec<String>> =
         watch.reads.iter().map(|path| path.iter().map(step).collect()).collect();
     if watch.matching == Match::InvolvedObject {
