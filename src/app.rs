@@ -178,6 +178,7 @@ fn parts(service: Arc<Service>, settings: &Settings, cluster: &Cluster) -> Optio
         cluster: cluster.clone(),
         request_timeout: settings.server.request_timeout,
         find_by_name: settings.requests.find_by_name,
+        adopts: settings.cluster.adopt_unnamed,
         service,
     })
 }

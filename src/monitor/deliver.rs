@@ -89,11 +89,15 @@ impl Monitor {
             message: outgoing.report.message.clone(),
         });
         self.provider.note_delivered(&outgoing.id, previous);
-        if outgoing.ends
-            && let Some(known) = self.provider.find(&outgoing.id)
-            && known.record.owed_end == Some(outgoing.life)
-        {
-            self.begin(super::Chore::Settle(known, outgoing.life));
+        if !outgoing.ends {
+            return;
+        }
+        match self.provider.find(&outgoing.id) {
+            Some(known) if known.record.owed_end == Some(outgoing.life) => {
+                self.begin(super::Chore::Settle(known, outgoing.life));
+            }
+            Some(_) => {}
+            None => self.forget(&outgoing.id),
         }
     }
 
@@ -102,6 +106,7 @@ impl Monitor {
         match Shelf::open(&self.provider, &self.bus, &self.settings).await {
             Ok((shelf, entries)) => {
                 tracing::info!(ledger = %shelf, entries = entries.len(), "deliveries are remembered");
+                let known: Vec<String> = entries.iter().map(|(id, _)| id.clone()).collect();
                 for (id, delivered) in entries {
                     let previous = (!delivered.ends).then(|| Previous {
                         status: delivered.status.clone(),
@@ -111,8 +116,9 @@ impl Monitor {
                     self.ledger.restore(&id, delivered);
                 }
                 self.shelf = Some(shelf);
-                // Ends that a former process delivered, and lives that it had not heard of.
+                // Ends that a former process delivered, and instances that vanished meanwhile.
                 self.sweep();
+                known.iter().for_each(|id| self.look_at(id));
             }
             Err(error) => tracing::debug!(%error, "the ledger cannot be opened yet"),
         }
