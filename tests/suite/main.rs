@@ -9,6 +9,7 @@ mod cluster_wire;
 mod delivery;
 mod http;
 mod ledger;
+mod outages;
 mod refusal;
 mod registration;
 mod registry_rules;
