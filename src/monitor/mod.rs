@@ -5,6 +5,9 @@
 
 mod chores;
 mod deliver;
+mod standby;
+
+pub use standby::take_turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -73,7 +76,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 const OPEN_AGAIN: Duration = Duration::from_millis(500);
 
 impl Monitor {
-    pub fn new(
+    fn new(
         provider: Arc<Provider>,
         bus: Bus,
         settings: MonitorSettings,
@@ -97,7 +100,7 @@ impl Monitor {
     }
 
     /// Runs until `shutdown`, then flushes what is owed.
-    pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+    async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
         let provider = self.provider.clone();
         tokio::select! {
             () = provider.wait_synced() => {}

@@ -13,5 +13,6 @@ mod outages;
 mod refusal;
 mod registration;
 mod registry_rules;
+mod replicas;
 mod settings;
 mod wire;
