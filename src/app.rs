@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,6 +25,9 @@ use crate::provider::{Parts, Provider};
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
 use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+
+/// No call to the API server takes longer than this, whatever a request may take.
+const LONGEST_CALL: Duration = Duration::from_secs(10);
 
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]
@@ -141,7 +145,8 @@ fn declared(service: &Service) -> Vec<DeclaredSetting> {
 async fn connect_cluster(settings: &Settings) -> Result<Cluster, StartError> {
     let options = ConnectOptions {
         kubeconfig: settings.cluster.kubeconfig.clone(),
-        request_timeout: settings.server.request_timeout,
+        // One request makes several calls, and one that hangs must leave time for the others.
+        request_timeout: (settings.server.request_timeout / 3).min(LONGEST_CALL),
     };
     let connected = Cluster::connect(options).await;
     connected.map_err(|refusal| StartError::Other(format!("SP_K8S_KUBECONFIG: {}", refusal.message)))
@@ -163,7 +168,7 @@ async fn connect_bus(settings: &Settings) -> Result<Bus, StartError> {
         name: settings.providers.first().map(|provider| provider.name.clone()).unwrap_or_default(),
         credentials,
         tls: Tls { authority: bus.tls_authority.clone(), certificate_and_key: pair },
-        deadline: settings.server.request_timeout.min(std::time::Duration::from_secs(5)),
+        deadline: settings.server.request_timeout.min(Duration::from_secs(5)),
     };
     Bus::connect(options).await.map_err(|error| StartError::Other(error.to_string()))
 }

@@ -190,13 +190,22 @@ impl Monitor {
                 let claim = record.claim.clone();
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
-            State::Deleting if !self.provider.roots_left(record) => self.begin(Chore::End(known)),
+            State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
             State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
             State::Deleting => self.report(known),
             State::Tombstone => {}
+        }
+    }
+
+    /// The roots are gone; what they leave behind may take its time, and nothing is said meanwhile.
+    fn end_if_gone(&mut self, known: Known) {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.service.observe(&instance.identity, &instance.inputs);
+        if seen.is_ok_and(|seen| seen.status == self.provider.service.status.gone) {
+            self.begin(Chore::End(instance.known));
         }
     }
 

@@ -54,12 +54,21 @@ impl Provider {
 
     /// Whether memory still holds a root object of the record's lives.
     pub fn roots_left(&self, record: &InstanceRecord) -> bool {
-        record.all_planned().filter(|planned| planned.root).any(|planned| {
+        self.roots(record).next().is_some()
+    }
+
+    /// Whether somebody has deleted every root, and something holds them.
+    pub fn roots_end(&self, record: &InstanceRecord) -> bool {
+        let mut roots = self.roots(record).peekable();
+        roots.peek().is_some() && roots.all(|root| root.pointer("/metadata/deletionTimestamp").is_some())
+    }
+
+    fn roots(&self, record: &InstanceRecord) -> impl Iterator<Item = Value> {
+        record.all_planned().filter(|planned| planned.root).filter_map(|planned| {
             let kind = planned.kind_ref();
             let key = ObjectKey::new(self.namespace.as_str(), planned.name.as_str());
-            let stores = self.watched().filter(|(watch, _)| watch.kind == kind);
-            let mut found = stores.filter_map(|(_, store)| store.get(&key));
-            found.any(|object| self.is_planned(&object, planned))
+            let mut found = self.labelled(&kind).filter_map(|(_, store)| store.get(&key));
+            found.find(|object| self.is_planned(object, planned))
         })
     }
 
