@@ -3,6 +3,7 @@
 
 mod check;
 mod serve;
+mod test;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Run the cases of mappings, and show each leaf that differs.
+    Test(test::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -49,5 +52,6 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Test(arguments) => test::run(&arguments).into(),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use minijinja::Value;
 use serde_json::{Map, Value as Json, json};
 
+use crate::coverage::Trace;
 use crate::expression::EvalError;
 use crate::scope::Scope;
 use crate::service::{Service, WatchRule};
@@ -40,6 +41,8 @@ pub struct Inputs {
     /// Look-ups by their position; `None` while not fetched, null where there is no such object.
     pub lookups: Vec<Option<Json>>,
     pub previous: Option<Previous>,
+    /// Where somebody asks which ways of the mapping are gone.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// The status that was last said of an instance.
@@ -90,10 +93,10 @@ impl Service {
         }
         for (watch, objects) in self.watches.iter().zip(&inputs.observed) {
             // A later watch may order its candidates by an earlier one.
-            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone());
+            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone(), None);
             values.extend(representative(watch, objects, &so_far)?);
         }
-        Ok(Scope::root(self.program.clone(), self.lets.clone(), values))
+        Ok(Scope::root(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
     }
 }
 

@@ -9,10 +9,15 @@
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
 //! - [`inputs`], [`request`], [`manifest`], [`status`], [`view`]: the five things that a mapping does.
+//! - [`emit`]: what was made, as YAML that every reader takes for the same.
+//! - [`case`], [`coverage`]: tests as data, and which ways of a mapping they go.
 //! - [`names`], [`problem`]: what all of them share.
 
+pub mod case;
+pub mod coverage;
 pub mod decode;
 pub mod diagnostic;
+pub mod emit;
 pub mod expression;
 pub mod filters;
 pub mod format;

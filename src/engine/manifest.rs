@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
 use crate::names::{NameSeed, generated};
@@ -33,10 +34,13 @@ impl Service {
     ) -> Result<Vec<Manifest>, EvalError> {
         let scope = self.scope(identity, inputs)?;
         let mut manifests = Vec::new();
-        for rule in &self.objects {
-            if let Some(when) = &rule.when
-                && !self.program.holds(when, &scope)?
-            {
+        for (index, rule) in self.objects.iter().enumerate() {
+            let made = match &rule.when {
+                Some(when) => self.program.holds(when, &scope)?,
+                None => true,
+            };
+            scope.mark(|| Point::Object(index), made);
+            if !made {
                 continue;
             }
             let mut body = rule.template.render(&scope)?;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::format::Moment;
 use crate::inputs::{Identity, Inputs};
@@ -70,11 +71,9 @@ impl Service {
             }
         };
         for name in &top {
-            for root in ["", request.root] {
-                let pointer = format!("{root}/{}", name.replace('/', "~1"));
-                if request.body.pointer(&pointer).is_some() {
-                    add(pointer, name);
-                }
+            let pointer = child("", name);
+            if request.body.pointer(&pointer).is_some() {
+                add(pointer, name);
             }
         }
         for path in in_spec {
@@ -106,20 +105,27 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks =
-                self.checks.iter().filter(|check| check.stage == *stage && check.on.contains(&moment));
-            let checks: Vec<&CheckRule> = checks.filter(|check| !request.spoils(check)).collect();
+            let checks: Vec<(usize, &CheckRule)> = self
+                .checks
+                .iter()
+                .enumerate()
+                .filter(|(_, check)| check.stage == *stage && check.on.contains(&moment))
+                .filter(|(_, check)| !request.spoils(check))
+                .collect();
             let needs: Vec<usize> = checks
                 .iter()
-                .flat_map(|check| &check.lookups)
+                .flat_map(|(_, check)| &check.lookups)
                 .copied()
                 .filter(|lookup| inputs.lookups.get(*lookup).is_none_or(Option::is_none))
                 .collect();
             if !needs.is_empty() && !broken {
                 return Ok(Judged::Needs(needs));
             }
-            for check in checks.into_iter().filter(|check| !broken || check.lookups.is_empty()) {
+            for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
+            {
+                let before = faults.len();
                 self.run(check, &scope, request, &mut faults)?;
+                scope.mark(|| Point::Check(index), faults.len() > before);
             }
             if !faults.is_empty() {
                 break;
@@ -160,6 +166,14 @@ impl Service {
 }
 
 impl Request {
+    /// What is wrong with its form and with what the schema says of it, if anything is.
+    pub fn malformed(&self) -> Option<Problem> {
+        let mut faults = self.faults.clone();
+        faults.extend(self.schema_faults.iter().map(|fault| fault.rooted(self.root)));
+        sort_by_document(&self.body, &mut faults);
+        (!faults.is_empty()).then(|| Problem::invalid(faults))
+    }
+
     /// Whether a path that the check reads has a schema fault already: its answer would be noise.
     fn spoils(&self, check: &CheckRule) -> bool {
         let reads =

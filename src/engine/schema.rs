@@ -8,7 +8,7 @@ use crate::diagnostic::Findings;
 use crate::json::child;
 use crate::problem::Fault;
 use crate::read::read;
-use crate::source::{Kind, Source, Span, Tree};
+use crate::source::Source;
 
 /// A fault of a document, and the exact place of it: that of the member itself where one is missing, while
 /// the fault points to the parent, which does exist.
@@ -43,8 +43,8 @@ impl Schema {
         match options.build(&document) {
             Ok(validator) => Some(Self { document, validator }),
             Err(error) => {
-                let span = place_of(&tree, error.instance_path().as_str());
-                findings.add(source, &span, "malformed-schema", error.to_string());
+                let place = tree.nearest(error.instance_path().as_str());
+                findings.add(source, &place.span, "malformed-schema", error.to_string());
                 None
             }
         }
@@ -123,21 +123,4 @@ fn shorten(text: &str) -> String {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// The place of the value that a JSON pointer names.
-fn place_of(tree: &Tree, pointer: &str) -> Span {
-    let mut here = tree;
-    for key in pointer.split('/').skip(1) {
-        let key = key.replace("~1", "/").replace("~0", "~");
-        let next = match &here.kind {
-            Kind::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
-            _ => here.get(&key),
-        };
-        match next {
-            Some(next) => here = next,
-            None => break,
-        }
-    }
-    here.span.clone()
 }

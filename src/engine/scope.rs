@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, ErrorKind, Value};
 
+use crate::coverage::{Point, Trace};
 use crate::expression::{Expression, Program};
 
 /// A frame of variables. Cheap to clone, and to put another frame on.
@@ -23,13 +24,20 @@ struct Frame {
     lets: Option<Lets>,
     /// Each `let` is evaluated once in a scope.
     memo: Vec<OnceLock<Value>>,
+    /// Where somebody asks for coverage.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Scope {
     /// The outermost frame: given variables, and `[let]`.
-    pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(Arc<str>, Value)>) -> Self {
+    pub fn root(
+        program: Arc<Program>,
+        lets: Lets,
+        values: Vec<(Arc<str>, Value)>,
+        trace: Option<Arc<Trace>>,
+    ) -> Self {
         let memo = (0..lets.len()).map(|_| OnceLock::new()).collect();
-        Self(Arc::new(Frame { parent: None, values, program, lets: Some(lets), memo }))
+        Self(Arc::new(Frame { parent: None, values, program, lets: Some(lets), memo, trace }))
     }
 
     /// A frame of its own for a loop or a `$let`.
@@ -41,11 +49,19 @@ impl Scope {
             program: self.0.program.clone(),
             lets: None,
             memo: Vec::new(),
+            trace: self.0.trace.clone(),
         }))
     }
 
     pub fn program(&self) -> &Program {
         &self.0.program
+    }
+
+    /// Notes which way was gone at a point of the mapping.
+    pub fn mark(&self, point: impl FnOnce() -> Point, yes: bool) {
+        if let Some(trace) = &self.0.trace {
+            trace.mark(point(), yes);
+        }
     }
 
     pub fn value(&self) -> Value {

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::diagnostic::{Findings, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf};
 use crate::read::read;
@@ -51,6 +52,13 @@ pub struct Each {
 /// The position in a loop, counted from zero.
 static INDEX: LazyLock<Arc<str>> = LazyLock::new(|| "index".into());
 
+/// A directive by its expression.
+#[derive(Clone, Copy, Debug)]
+pub enum Directive<'t> {
+    If(&'t Expression),
+    For(&'t Expression),
+}
+
 const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 
 impl Template {
@@ -70,6 +78,13 @@ impl Template {
         let mut paths = Vec::new();
         self.root.paths("", &mut paths);
         paths
+    }
+
+    /// The places where the template goes one of two ways.
+    pub fn directives(&self) -> Vec<Directive<'_>> {
+        let mut found = Vec::new();
+        self.root.directives(&mut found);
+        found
     }
 
     pub fn expressions(&self) -> Vec<&Expression> {
@@ -142,6 +157,19 @@ impl Node {
         }
     }
 
+    fn directives<'n>(&'n self, found: &mut Vec<Directive<'n>>) {
+        match self {
+            Self::Literal(_) | Self::Leaf(_) => {}
+            Self::Map(members) => members.iter().for_each(|(_, node)| node.directives(found)),
+            Self::List(nodes) => nodes.iter().for_each(|node| node.directives(found)),
+            Self::Directed(directed) => {
+                found.extend(directed.each.iter().map(|each| Directive::For(&each.list)));
+                found.extend(directed.when.iter().map(Directive::If));
+                directed.body.directives(found);
+            }
+        }
+    }
+
     fn expressions<'n>(&'n self, found: &mut Vec<&'n Expression>) {
         match self {
             Self::Literal(_) | Self::Leaf(Leaf::Literal(_)) => {}
@@ -164,7 +192,9 @@ impl Directed {
         match &self.each {
             None => self.render_one(scope.clone(), items),
             Some(each) => {
-                for inner in each.scopes(scope)? {
+                let inner = each.scopes(scope)?;
+                scope.mark(|| Point::branch(&each.list.place), !inner.is_empty());
+                for inner in inner {
                     self.render_one(inner, items)?;
                 }
                 Ok(())
@@ -177,10 +207,12 @@ impl Directed {
             let value = scope.program().eval(expression, &scope)?;
             scope = scope.with(vec![(name.clone(), value)]);
         }
-        if let Some(when) = &self.when
-            && !scope.program().holds(when, &scope)?
-        {
-            return Ok(());
+        if let Some(when) = &self.when {
+            let holds = scope.program().holds(when, &scope)?;
+            scope.mark(|| Point::branch(&when.place), holds);
+            if !holds {
+                return Ok(());
+            }
         }
         self.body.render_into(&scope, items)
     }
