@@ -69,6 +69,18 @@ pub struct Place {
 pub struct EvalError {
     pub message: String,
     pub place: Arc<Place>,
+    /// What a caller sent makes more than there is room for: his to mend, not the mapping's.
+    pub too_large: bool,
+}
+
+impl EvalError {
+    pub fn new(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { message: message.into(), place: place.clone(), too_large: false }
+    }
+
+    pub fn too_large(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { too_large: true, ..Self::new(message, place) }
+    }
 }
 
 impl std::fmt::Display for EvalError {
@@ -110,8 +122,7 @@ impl Program {
                 Part::Value(expression) => {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
-                        let message = "undefined inside a text".to_owned();
-                        return Err(EvalError { message, place: expression.place.clone() });
+                        return Err(EvalError::new("undefined inside a text", &expression.place));
                     }
                     out.push_str(&value.to_string());
                 }
@@ -127,7 +138,7 @@ impl Expression {
         if let Some(detail) = error.detail() {
             message = detail.to_owned();
         }
-        EvalError { message, place: self.place.clone() }
+        EvalError::new(message, &self.place)
     }
 
     /// The names of the outermost scope that it reads.

@@ -27,6 +27,7 @@ pub mod load;
 pub mod manifest;
 pub mod names;
 pub mod problem;
+pub mod provenance;
 pub mod quantity;
 mod quick;
 pub mod read;
@@ -42,5 +43,7 @@ pub mod template;
 pub mod value;
 pub mod view;
 
+#[cfg(test)]
+mod tests_provenance;
 #[cfg(test)]
 mod tests_service;

@@ -6,7 +6,7 @@ use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
 use crate::names::{NameSeed, generated};
-use crate::service::{KindRef, Service};
+use crate::service::{KindRef, ObjectRule, Service};
 
 /// One object to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,20 +43,30 @@ impl Service {
             if !made {
                 continue;
             }
-            let mut body = rule.template.render(&scope)?;
-            let seed = NameSeed { instance: &identity.id, life: identity.life, object: &rule.name, attempt };
-            let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
-            manifests.push(Manifest {
-                object: rule.name.clone(),
-                kind: rule.kind.clone(),
-                name,
-                renamable,
-                root: rule.root,
-                owned_by: rule.owned_by.clone(),
-                body,
-            });
+            let body = rule.template.render(&scope)?;
+            manifests.push(self.manifest(rule, identity, body, attempt));
         }
         Ok(manifests)
+    }
+
+    pub(crate) fn manifest(
+        &self,
+        rule: &ObjectRule,
+        identity: &Identity,
+        mut body: Json,
+        attempt: u32,
+    ) -> Manifest {
+        let seed = NameSeed { instance: &identity.id, life: identity.life, object: &rule.name, attempt };
+        let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
+        Manifest {
+            object: rule.name.clone(),
+            kind: rule.kind.clone(),
+            name,
+            renamable,
+            root: rule.root,
+            owned_by: rule.owned_by.clone(),
+            body,
+        }
     }
 
     /// Adds what a mapping cannot forget: namespace, labels, annotations and the name.
@@ -106,7 +116,7 @@ impl Service {
         for (pointer, expression) in &update.set {
             let value = self.program.eval(expression, &scope)?;
             let value = crate::value::to_json(&value)
-                .map_err(|message| EvalError { message, place: expression.place.clone() })?;
+                .map_err(|message| EvalError::new(message, &expression.place))?;
             if let (Some(place), Some(value)) = (spec.pointer_mut(pointer), value) {
                 *place = value;
             }

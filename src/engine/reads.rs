@@ -82,6 +82,14 @@ impl<'a> Names<'a> {
 }
 
 impl Origin {
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub fn path(&self) -> &[Step] {
+        &self.path
+    }
+
     fn then(&self, step: Step) -> Self {
         let mut path = self.path.clone();
         path.push(step);

@@ -22,7 +22,7 @@ fn files() -> Files {
     files
 }
 
-fn load(name: &str) -> Service {
+pub(crate) fn load(name: &str) -> Service {
     Service::load(&files(), name).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
