@@ -18,6 +18,7 @@ pub mod coverage;
 pub mod decode;
 pub mod diagnostic;
 pub mod emit;
+pub mod explain;
 pub mod expression;
 pub mod filters;
 pub mod format;
@@ -40,6 +41,7 @@ pub mod shape;
 pub mod source;
 pub mod status;
 pub mod template;
+pub mod unread;
 pub mod value;
 pub mod view;
 
@@ -47,3 +49,5 @@ pub mod view;
 mod tests_provenance;
 #[cfg(test)]
 mod tests_service;
+#[cfg(test)]
+mod tests_unread;

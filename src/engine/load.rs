@@ -56,6 +56,7 @@ impl<'a> Loader<'a> {
             ),
             broken: false,
         };
+        rules.echoed(&schema.document);
         let parts = rules.compile();
         let broken = rules.broken;
         let program = Arc::new(rules.compiler.finish());
@@ -188,6 +189,7 @@ impl Parts {
             revision,
             settings: mapping.settings.0.iter().map(setting).collect(),
             schema,
+            echoed: mapping.echoed.iter().map(|pointer| pointer.value.clone()).collect(),
             checks: self.checks,
             objects: self.objects,
             watches: self.watches,
@@ -210,5 +212,6 @@ fn setting((name, setting): &(Text, format::Setting)) -> SettingRule {
         allowed: setting.r#enum.iter().map(|word| word.value.clone()).collect(),
         default: setting.default.as_ref().map(crate::source::Tree::to_json),
         required: setting.required,
+        secret: setting.secret,
     }
 }

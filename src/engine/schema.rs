@@ -30,6 +30,8 @@ impl SchemaFault {
 #[derive(Debug)]
 pub struct Schema {
     pub document: Value,
+    /// The file that it was read from.
+    pub source: Source,
     validator: Validator,
 }
 
@@ -41,7 +43,7 @@ impl Schema {
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
-            Ok(validator) => Some(Self { document, validator }),
+            Ok(validator) => Some(Self { document, source: source.clone(), validator }),
             Err(error) => {
                 let place = tree.nearest(error.instance_path().as_str());
                 findings.add(source, &place.span, "malformed-schema", error.to_string());

@@ -4,12 +4,17 @@ use crate::decode::Text;
 use crate::diagnostic::suggestion;
 use crate::expression::{Compiler, Expression, Mixture};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
+use crate::json::unescape;
 use crate::reads::{Names, Reads};
 use crate::service::*;
+use crate::shape::{Step, follow};
 use crate::source::Source;
 use crate::template::{Each, Template, literal};
 
 use super::flip;
+
+/// Where the controllers of Kubernetes keep the template of their pods, whatever their kind.
+const POD_TEMPLATE: &str = "/spec/template";
 
 /// The rules of a mapping while they are compiled.
 pub(super) struct Rules<'r, 'c> {
@@ -55,6 +60,26 @@ impl Rules<'_, '_> {
             .map(|(template, _)| template);
         let (set, patches) = self.update();
         Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, adopt, set, patches })
+    }
+
+    /// What is echoed only is a part of the spec.
+    pub(super) fn echoed(&mut self, schema: &serde_json::Value) {
+        for pointer in &self.mapping.echoed {
+            let path: Vec<Step> =
+                pointer.value.split('/').skip(1).map(|key| Step::Key(unescape(key))).collect();
+            if let Err(miss) = follow(schema, &path) {
+                let message = format!("`{}` does not exist: the schema has no such property", pointer.value);
+                let known: Vec<&str> = miss.known.iter().map(String::as_str).collect();
+                let help = suggestion(&miss.name, &known);
+                self.compiler.findings.add_with_help(
+                    self.source,
+                    &pointer.span,
+                    "unknown-path",
+                    message,
+                    help,
+                );
+            }
+        }
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
@@ -136,6 +161,10 @@ impl Rules<'_, '_> {
                 root: object.root || (!marked && index == 0),
                 owned_by: object.owned_by.as_ref().map(|owner| owner.value.clone()),
                 propagation: object.propagation.unwrap_or(Propagation::Background),
+                restarts: match &object.restarts {
+                    Some(pointers) => pointers.iter().map(|pointer| pointer.value.clone()).collect(),
+                    None => vec![POD_TEMPLATE.to_owned()],
+                },
                 template,
             });
         }
