@@ -17,6 +17,7 @@ use crate::engine::format::SettingKind;
 use crate::engine::service::Service;
 use crate::files::{MappingRoot, Unreadable};
 use crate::http::{self, Limits};
+use crate::kinds;
 use crate::monitor::{Monitor, MonitorSettings, MonitorState};
 use crate::provider::Parts;
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
@@ -79,12 +80,13 @@ fn load(options: &ServeOptions) -> Result<Vec<Arc<Service>>, StartError> {
     let known = root.types().map_err(StartError::Unreadable)?;
     let wanted = if options.types.is_empty() { &known } else { &options.types };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     let mut services = Vec::new();
     for name in wanted {
         if !known.contains(name) {
             return Err(StartError::UnknownType { name: name.clone(), known });
         }
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => services.push(Arc::new(service)),
             Err(found) => findings.append(found),
         }

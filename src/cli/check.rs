@@ -6,6 +6,7 @@ use super::End;
 use crate::engine::diagnostic::Findings;
 use crate::engine::service::Service;
 use crate::files::MappingRoot;
+use crate::kinds;
 
 /// Example: mapwright check
 #[derive(Debug, clap::Args)]
@@ -30,8 +31,9 @@ pub(super) fn run(arguments: &Arguments) -> End {
         return End::Usage;
     }
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     for name in &types {
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => println!("{name}: revision {}, no mistakes", service.revision),
             Err(found) => findings.append(found),
         }

@@ -5,6 +5,7 @@
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
 //! - [`decode`], [`format`]: the mapping format, as types.
 //! - [`expression`], [`reads`], [`shape`], [`filters`], [`quantity`]: expressions and what they read.
+//! - [`types`], [`infer`], [`kinds`]: what is known of values before anything runs.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
@@ -16,8 +17,10 @@ pub mod diagnostic;
 pub mod expression;
 pub mod filters;
 pub mod format;
+pub mod infer;
 pub mod inputs;
 pub mod json;
+pub mod kinds;
 pub mod load;
 pub mod manifest;
 pub mod names;
@@ -33,6 +36,7 @@ pub mod shape;
 pub mod source;
 pub mod status;
 pub mod template;
+pub mod types;
 pub mod value;
 pub mod view;
 

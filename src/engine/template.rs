@@ -11,6 +11,7 @@ use crate::read::read;
 use crate::reads::{Names, Reads};
 use crate::scope::Scope;
 use crate::source::{Entry, Kind, Source, Span, Tree};
+use crate::types::{Type, nouns};
 use crate::value::to_json;
 
 /// A compiled template.
@@ -49,7 +50,7 @@ pub struct Each {
 const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 
 impl Template {
-    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Option<Self> {
+    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
         let root = Parser { source, compiler }.node(&tree, names)?;
         Some(Self { root, tree })
@@ -214,8 +215,8 @@ impl Each {
         span: &Span,
         text: &str,
         compiler: &mut Compiler<'_>,
-        names: &Names<'n>,
-    ) -> Option<(Self, Names<'n>)> {
+        names: &Names,
+    ) -> Option<(Self, Names)> {
         let Some((variables, list)) = text.split_once(" in ") else {
             let help = "write `name in list`, or `key, value in map | items`".to_owned();
             compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
@@ -225,10 +226,22 @@ impl Each {
         let list = compiler.expression(source, span, list.trim(), names)?;
         let mut inner = names.clone();
         inner.opaque("index");
+        inner.set_type("index", Type::Number);
         let reads = Reads::again(&list);
+        let Some(item) = reads.gives.items() else {
+            let forms = reads.gives.forms().unwrap_or_default();
+            let message = format!("a loop goes through a list or the keys of a map, not through {}", nouns(&forms));
+            compiler.findings.add(source, span, "not-a-list", message);
+            return None;
+        };
         match variables.as_slice() {
             [name] => inner.item(name, &reads),
-            several => several.iter().for_each(|name| inner.opaque(name)),
+            several => {
+                for (position, name) in several.iter().enumerate() {
+                    inner.opaque(name);
+                    inner.set_type(name, item.at(position));
+                }
+            }
         }
         Some((Self { names: variables, list }, inner))
     }
@@ -240,7 +253,7 @@ struct Parser<'p, 'c> {
 }
 
 impl Parser<'_, '_> {
-    fn node(&mut self, tree: &Tree, names: &Names<'_>) -> Option<Node> {
+    fn node(&mut self, tree: &Tree, names: &Names) -> Option<Node> {
         match &tree.kind {
             Kind::String(text) => match self.compiler.leaf(self.source, &tree.span, text, names)? {
                 Leaf::Literal(text) => Some(Node::Literal(text.into())),
@@ -258,7 +271,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names<'_>) -> Option<Node> {
+    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names) -> Option<Node> {
         let mut members = Vec::new();
         let mut whole = true;
         for entry in entries {
@@ -274,7 +287,7 @@ impl Parser<'_, '_> {
         whole.then_some(Node::Map(members))
     }
 
-    fn directed(&mut self, entries: &[Entry], names: &Names<'_>) -> Option<Node> {
+    fn directed(&mut self, entries: &[Entry], names: &Names) -> Option<Node> {
         self.unknown_directives(entries);
         let find = |key: &str| entries.iter().find(|entry| entry.key == key);
         let mut inner = names.clone();

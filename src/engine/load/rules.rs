@@ -4,6 +4,7 @@ use crate::decode::Text;
 use crate::diagnostic::suggestion;
 use crate::expression::{Compiler, Expression, Mixture};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
+use crate::kinds::Kinds;
 use crate::reads::{Names, Reads};
 use crate::service::*;
 use crate::source::Source;
@@ -17,7 +18,8 @@ pub(super) struct Rules<'r, 'c> {
     pub(super) mapping: &'r Mapping,
     pub(super) templates: &'r [Source],
     pub(super) compiler: Compiler<'c>,
-    pub(super) names: Names<'r>,
+    pub(super) names: Names,
+    pub(super) kinds: &'r Kinds,
     pub(super) broken: bool,
 }
 
@@ -140,6 +142,7 @@ impl Rules<'_, '_> {
         for watch in &self.mapping.watch {
             let outer = self.names.clone();
             self.names.alias("item", &Reads::root(&watch.name.value));
+            self.names.set_type("item", outer.type_of(&watch.name.value));
             let filter = watch.r#where.as_ref().map(|text| self.expression(text));
             let order: Vec<Option<Expression>> =
                 watch.order.iter().map(|text| self.expression(text)).collect();
