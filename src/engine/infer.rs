@@ -41,7 +41,9 @@ impl Inference<'_> {
             Expr::Const(value) => of_constant(&value.value),
             Expr::GetAttr(get) => {
                 let base = self.visit(&get.expr);
-                self.member(&base, &get.expr, get.name, range(expression.span()))
+                // The syntax tree's span begins before the dot; the name is what is meant.
+                let end = range(expression.span()).end;
+                self.member(&base, &get.expr, get.name, end.saturating_sub(get.name.len())..end)
             }
             Expr::GetItem(get) => self.subscript(get),
             Expr::Slice(slice) => {
@@ -242,6 +244,9 @@ fn of_constant(value: &minijinja::Value) -> Type {
     }
 }
 
+const KEEPS_ITEMS: [&str; 8] =
+    ["list", "sort", "reverse", "unique", "select", "reject", "selectattr", "rejectattr"];
+
 /// An expression as a message names it.
 fn written(expression: &Expr<'_>) -> String {
     match expression {
@@ -253,6 +258,8 @@ fn written(expression: &Expr<'_>) -> String {
         },
         Expr::Const(value) => format!("{:?}", value.value),
         Expr::Filter(filter) => match &filter.expr {
+            // The items are the same, fewer or in another order.
+            Some(operand) if KEEPS_ITEMS.contains(&filter.name) => written(operand),
             Some(operand) => format!("{} | {}", written(operand), filter.name),
             None => filter.name.to_owned(),
         },

@@ -1,7 +1,9 @@
 //! From the files of a mapping to a compiled [`Service`]: every mistake is found, not the first alone.
 
+mod kinds;
 mod names;
 mod prune;
+mod reach;
 mod rules;
 
 use std::sync::Arc;

@@ -95,6 +95,16 @@ impl Names {
     }
 }
 
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.root)?;
+        self.path.iter().try_for_each(|step| match step {
+            Step::Key(key) => write!(f, ".{key}"),
+            Step::Any => f.write_str("[]"),
+        })
+    }
+}
+
 impl Origin {
     fn then(&self, step: Step) -> Self {
         let mut path = self.path.clone();

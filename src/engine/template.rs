@@ -3,6 +3,8 @@
 //! A template is never rendered as text and parsed again, so nothing that a caller sends can change the
 //! shape of a manifest or the type of a field.
 
+mod fields;
+
 use serde_json::{Map, Value as Json};
 
 use crate::diagnostic::{Findings, suggestion};

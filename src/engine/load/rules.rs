@@ -48,7 +48,7 @@ impl Rules<'_, '_> {
         let checks = self.checks();
         let status = self.status();
         let view = self.view();
-        let (set, patches) = self.update();
+        let (set, patches) = self.update(&objects);
         Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, set, patches })
     }
 
@@ -124,9 +124,11 @@ impl Rules<'_, '_> {
                 self.broken = true;
                 continue;
             };
+            let kind = KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() };
+            self.object_kind(&source, &template, &kind);
             objects.push(ObjectRule {
                 name: object.name.value.clone(),
-                kind: KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() },
+                kind,
                 when,
                 root: object.root || (!marked && index == 0),
                 owned_by: object.owned_by.as_ref().map(|owner| owner.value.clone()),
@@ -153,10 +155,7 @@ impl Rules<'_, '_> {
             watches.push(WatchRule {
                 name: watch.name.value.clone(),
                 all: watch.all.as_ref().map(|all| all.value.clone()),
-                kind: KindRef {
-                    api_version: watch.api_version.value.clone(),
-                    kind: watch.kind.value.clone(),
-                },
+                kind: self.named_kind(&watch.api_version, &watch.kind),
                 filter,
                 order,
                 matching: watch.r#match.unwrap_or(Match::Label),
@@ -199,10 +198,7 @@ impl Rules<'_, '_> {
             let Some(get) = flip(get) else { continue };
             lookups.push(LookupRule {
                 name: lookup.name.value.clone(),
-                kind: KindRef {
-                    api_version: lookup.api_version.value.clone(),
-                    kind: lookup.kind.value.clone(),
-                },
+                kind: self.named_kind(&lookup.api_version, &lookup.kind),
                 get,
                 list: lookup.list,
                 on: moments(&lookup.on),
@@ -281,6 +277,7 @@ impl Rules<'_, '_> {
         let settle_into = settle.map(|settle| words(self, &settle.into)).unwrap_or_default();
         let settle_from = settle.map(|settle| words(self, &settle.from)).unwrap_or_default();
         let rules: Vec<Option<StatusRule>> = status.rule.iter().map(|rule| self.rule(rule)).collect();
+        self.unreachable_rules(&status.rule);
         if status.rule.last().is_none_or(|rule| rule.when.is_some()) {
             let span = status.rule.last().map_or(&status.span, |rule| &rule.span);
             let message = "the last row of a status table has no `when`: one row must always match";
@@ -349,7 +346,7 @@ impl Rules<'_, '_> {
         Some(ViewRule { written, omit: view.omit.iter().map(|path| path.value.clone()).collect(), template })
     }
 
-    fn update(&mut self) -> UpdateParts {
+    fn update(&mut self, objects: &[ObjectRule]) -> UpdateParts {
         let Some(update) = &self.mapping.update else {
             return (Vec::new(), Vec::new());
         };
@@ -374,7 +371,11 @@ impl Rules<'_, '_> {
                 );
                 continue;
             };
-            if let Some((template, _)) = self.template(&patch.template) {
+            if let Some((template, source)) = self.template(&patch.template) {
+                let source = source.clone();
+                if let Some(object) = objects.iter().find(|object| object.name == patch.object.value) {
+                    self.fields(&source, &template, &object.kind, false);
+                }
                 patches.push((index, template));
             }
         }
