@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::End;
 use crate::engine::diagnostic::Findings;
+use crate::engine::prove::{Proof, prove};
 use crate::engine::service::Service;
 use crate::files::MappingRoot;
 use crate::kinds;
@@ -34,7 +35,17 @@ pub(super) fn run(arguments: &Arguments) -> End {
     let kinds = kinds::of(&files, &mut findings);
     for name in &types {
         match Service::load(&files, name, &kinds) {
-            Ok(service) => println!("{name}: revision {}, no mistakes", service.revision),
+            Ok(service) => {
+                let proof = prove(&service, &files, &kinds);
+                if proof.findings.is_empty() {
+                    let Proof { rendered, refused, .. } = proof;
+                    println!(
+                        "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
+                        service.revision
+                    );
+                }
+                findings.append(proof.findings);
+            }
             Err(found) => findings.append(found),
         }
     }

@@ -189,13 +189,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Text with expressions: messages, pointers, names.
-    pub fn mixture(
-        &mut self,
-        source: &Source,
-        span: &Span,
-        text: &str,
-        names: &Names,
-    ) -> Option<Mixture> {
+    pub fn mixture(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Mixture> {
         let mut parts = Vec::new();
         let mut start = 0;
         for token in tokenize(text, false, Default::default()) {
@@ -255,7 +249,9 @@ impl<'a> Compiler<'a> {
         };
         let reads = Reads::of(&tree, names);
         let (gives, misfits) = infer(&tree, names);
-        for Mistake { span, code, message, help } in self.unknown_names(&reads, names).into_iter().chain(misfits) {
+        for Mistake { span, code, message, help } in
+            self.unknown_names(&reads, names).into_iter().chain(misfits)
+        {
             let at = place.start + span.start..place.start + span.end;
             self.findings.add_with_help(spot.source, &at, code, message, help);
         }

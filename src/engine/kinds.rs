@@ -78,15 +78,17 @@ impl Kinds {
     pub fn read(bytes: &'static [u8], additions: &Source) -> Result<Self, String> {
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("the pack of kinds has no index")?;
         let (index, bytes) = (&bytes[..end], &bytes[end + 1..]);
-        let index: Index = serde_json::from_slice(index).map_err(|error| format!("the pack of kinds: {error}"))?;
+        let index: Index =
+            serde_json::from_slice(index).map_err(|error| format!("the pack of kinds: {error}"))?;
         let mut findings = Findings::default();
         let additions = read(additions, &mut findings).map(|tree| tree.to_json());
         let Some(Json::Object(additions)) = additions.filter(|_| findings.is_empty()) else {
             return Err(format!("the additions to the kinds are not a map\n{findings}"));
         };
-        let packages = index.packages.into_iter().map(|(name, (offset, length))| {
-            (name, Package { offset, length, definitions: OnceLock::new() })
-        });
+        let packages = index
+            .packages
+            .into_iter()
+            .map(|(name, (offset, length))| (name, Package { offset, length, definitions: OnceLock::new() }));
         let pack = Pack {
             version: index.version,
             bytes,
@@ -94,7 +96,9 @@ impl Kinds {
             additions: additions.into_iter().collect(),
         };
         let rows = index.kinds.into_iter().flat_map(|(api_version, kinds)| {
-            kinds.into_iter().map(move |(kind, row)| (KindRef { api_version: api_version.clone(), kind }, row))
+            kinds
+                .into_iter()
+                .map(move |(kind, row)| (KindRef { api_version: api_version.clone(), kind }, row))
         });
         Ok(Self { rows: Arc::new(rows.collect()), pack: Some(Arc::new(pack)), ..Self::default() })
     }

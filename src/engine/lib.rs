@@ -10,6 +10,7 @@
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
 //! - [`inputs`], [`request`], [`manifest`], [`status`], [`view`]: the five things that a mapping does.
+//! - [`samples`], [`prove`]: specs that cover a schema, and what a mapping makes of them.
 //! - [`names`], [`problem`]: what all of them share.
 
 pub mod decode;
@@ -25,10 +26,12 @@ pub mod load;
 pub mod manifest;
 pub mod names;
 pub mod problem;
+pub mod prove;
 pub mod quantity;
 pub mod read;
 pub mod reads;
 pub mod request;
+pub mod samples;
 pub mod schema;
 pub mod scope;
 pub mod service;

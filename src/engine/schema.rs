@@ -33,6 +33,8 @@ impl SchemaFault {
 /// A schema, compiled once.
 #[derive(Debug)]
 pub struct Schema {
+    /// The file that it was read from.
+    pub file: String,
     pub document: Value,
     validator: Validator,
 }
@@ -45,13 +47,17 @@ impl Schema {
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
-            Ok(validator) => Some(Self { document, validator }),
+            Ok(validator) => Some(Self { file: source.name.clone(), document, validator }),
             Err(error) => {
                 let span = place_of(&tree, error.instance_path().as_str());
                 findings.add(source, &span, "malformed-schema", error.to_string());
                 None
             }
         }
+    }
+
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
     }
 
     /// Every fault, with pointers from the root of the document.

@@ -5,6 +5,8 @@
 
 mod fields;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value as Json};
 
 use crate::diagnostic::{Findings, suggestion};
@@ -22,6 +24,8 @@ pub struct Template {
     root: Node,
     /// The tree as it was read, for the literals that the engine checks.
     pub tree: Tree,
+    /// The file, for mistakes that show only when the template is rendered.
+    pub source: Arc<Source>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +59,7 @@ impl Template {
     pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
         let root = Parser { source, compiler }.node(&tree, names)?;
-        Some(Self { root, tree })
+        Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
 
     /// The tree that the template gives. Nothing at all is `null`.
@@ -232,7 +236,8 @@ impl Each {
         let reads = Reads::again(&list);
         let Some(item) = reads.gives.items() else {
             let forms = reads.gives.forms().unwrap_or_default();
-            let message = format!("a loop goes through a list or the keys of a map, not through {}", nouns(&forms));
+            let message =
+                format!("a loop goes through a list or the keys of a map, not through {}", nouns(&forms));
             compiler.findings.add(source, span, "not-a-list", message);
             return None;
         };

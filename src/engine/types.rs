@@ -301,7 +301,9 @@ impl Place {
                 None => false,
             };
         }
-        for (key, branches) in ["allOf", "oneOf", "anyOf"].iter().filter_map(|key| Some((key, node.get(*key)?))) {
+        for (key, branches) in
+            ["allOf", "oneOf", "anyOf"].iter().filter_map(|key| Some((key, node.get(*key)?)))
+        {
             for (index, branch) in branches.as_array().into_iter().flatten().enumerate() {
                 if describes(branch) {
                     says = true;
@@ -324,13 +326,17 @@ impl Place {
 
     fn own(&self, node: &serde_json::Map<String, Json>) -> Vec<Type> {
         let constant = node.get("const").map(std::slice::from_ref);
-        if let Some(values) = constant.or_else(|| node.get("enum").and_then(Json::as_array).map(Vec::as_slice)) {
+        if let Some(values) =
+            constant.or_else(|| node.get("enum").and_then(Json::as_array).map(Vec::as_slice))
+        {
             return of_constants(values);
         }
         let named: Vec<&str> = match node.get("type") {
             Some(Json::String(name)) => vec![name],
             Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
-            _ if node.contains_key("properties") || node.contains_key("additionalProperties") => vec!["object"],
+            _ if node.contains_key("properties") || node.contains_key("additionalProperties") => {
+                vec!["object"]
+            }
             _ if node.contains_key("items") => vec!["array"],
             _ if node.contains_key("pattern") => vec!["string"],
             _ => Vec::new(),
@@ -342,7 +348,8 @@ impl Place {
         match name {
             "string" => {
                 let known = node.get("x-known-values").and_then(Json::as_array);
-                let known = known.map(|words| words.iter().filter_map(Json::as_str).map(str::to_owned).collect());
+                let known =
+                    known.map(|words| words.iter().filter_map(Json::as_str).map(str::to_owned).collect());
                 Some(Type::Text(known.map_or(Words::Free, Words::Known)))
             }
             "integer" | "number" => Some(Type::Number),
@@ -362,7 +369,8 @@ impl Place {
         let properties = node.get("properties").and_then(Json::as_object);
         let inside = child(&self.pointer, "properties");
         let named = properties.into_iter().flat_map(serde_json::Map::keys);
-        let named: Vec<(String, Type)> = named.map(|name| (name.clone(), self.at(child(&inside, name)))).collect();
+        let named: Vec<(String, Type)> =
+            named.map(|name| (name.clone(), self.at(child(&inside, name)))).collect();
         let rest = match node.get("additionalProperties") {
             _ if node.contains_key("patternProperties") => Some(Type::Any),
             Some(Json::Bool(false)) => None,
@@ -379,8 +387,17 @@ impl Place {
 
 /// A branch such as `{required: [..]}` narrows what stands beside it and describes nothing itself.
 fn describes(branch: &Json) -> bool {
-    const NARROWING: [&str; 9] =
-        ["required", "not", "title", "description", "if", "minProperties", "maxProperties", "default", "$comment"];
+    const NARROWING: [&str; 9] = [
+        "required",
+        "not",
+        "title",
+        "description",
+        "if",
+        "minProperties",
+        "maxProperties",
+        "default",
+        "$comment",
+    ];
     match branch {
         Json::Object(members) => {
             members.is_empty() || members.keys().any(|key| !NARROWING.contains(&key.as_str()))

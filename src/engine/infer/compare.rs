@@ -70,9 +70,11 @@ impl Inference<'_> {
         }
         match list.forms() {
             Some(forms) if forms.is_empty() => {}
-            Some(forms) if forms.contains(&Form::Text) && item.forms().is_none_or(|f| f.contains(&Form::Text)) => {}
+            Some(forms)
+                if forms.contains(&Form::Text) && item.forms().is_none_or(|f| f.contains(&Form::Text)) => {}
             Some(forms) if forms.is_disjoint(&BTreeSet::from([Form::List, Form::Map])) => {
-                let message = format!("`{}` is {}, in which nothing is contained", written(at), nouns(&forms));
+                let message =
+                    format!("`{}` is {}, in which nothing is contained", written(at), nouns(&forms));
                 self.add(range(at.span()), "not-a-list", message, None);
             }
             Some(_) => {
@@ -128,7 +130,8 @@ impl Inference<'_> {
         let [(left, left_expr), (right, right_expr)] = *sides;
         if let Some((a, b)) = differing(left, right) {
             let (name, other) = (written(left_expr), written(right_expr));
-            let message = format!("`{name}` is {}, and is {done} `{other}`, which is {}", nouns(&a), nouns(&b));
+            let message =
+                format!("`{name}` is {}, and is {done} `{other}`, which is {}", nouns(&a), nouns(&b));
             self.add(range(right_expr.span()), "forms-differ", message, None);
         }
     }

@@ -25,7 +25,9 @@ fn sharpen(schema: &mut Json, references: &mut Vec<String>) {
     let Json::Object(members) = schema else {
         return;
     };
-    if let Some(name) = members.get("$ref").and_then(Json::as_str).and_then(|target| target.strip_prefix(LOCAL)) {
+    if let Some(name) =
+        members.get("$ref").and_then(Json::as_str).and_then(|target| target.strip_prefix(LOCAL))
+    {
         references.push(name.to_owned());
     }
     match members.get("format").and_then(Json::as_str) {

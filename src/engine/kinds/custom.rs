@@ -46,7 +46,8 @@ fn kinds_of(source: &Source, tree: &Tree, findings: &mut Findings) -> Vec<Custom
     let mut found = Vec::new();
     for version in versions {
         let Some(name) = version.get("name").and_then(Tree::as_str) else { continue };
-        let schema = version.get("schema").and_then(|schema| schema.get("openAPIV3Schema")).map(Tree::to_json);
+        let schema =
+            version.get("schema").and_then(|schema| schema.get("openAPIV3Schema")).map(Tree::to_json);
         let mut row = KindRow::new(&plural, namespaced, format!("{group}.{name}.{kind}"));
         row.subresources = match version.get("subresources").map(|tree| &tree.kind) {
             Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.key.clone()).collect(),

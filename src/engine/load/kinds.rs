@@ -24,7 +24,8 @@ impl Rules<'_, '_> {
         self.known_kind(source, kind, &span("apiVersion"), &span("kind"));
         if self.kinds.get(kind).is_some_and(|row| !row.namespaced) {
             let message = format!("objects of the kind `{}` live in no namespace", kind.kind);
-            let help = "an instance is made of objects in its own namespace; read others with [[lookup]]".to_owned();
+            let help =
+                "an instance is made of objects in its own namespace; read others with [[lookup]]".to_owned();
             let findings = &mut *self.compiler.findings;
             findings.add_with_help(source, &span("kind"), "object-without-namespace", message, Some(help));
         }
@@ -49,16 +50,15 @@ impl Rules<'_, '_> {
             None => (kind, format!("there is no kind `{}` in `{}`", named.kind, named.api_version)),
         };
         let help = match (elsewhere, &meant) {
-            (Some(meant), _) => suggestion(&named.api_version, &[&meant.api_version]).map(|_| {
-                format!("did you mean `{}`?", meant.api_version)
-            }),
+            (Some(meant), _) => suggestion(&named.api_version, &[&meant.api_version])
+                .map(|_| format!("did you mean `{}`?", meant.api_version)),
             (None, Some(meant)) if meant.api_version == named.api_version => {
                 Some(format!("did you mean `{}`?", meant.kind))
             }
             (None, Some(meant)) => Some(format!("did you mean `{}` of `{}`?", meant.kind, meant.api_version)),
-            (None, None) => Some(
-                "put the CustomResourceDefinition of a kind of your own into schemas/crds/".to_owned(),
-            ),
+            (None, None) => {
+                Some("put the CustomResourceDefinition of a kind of your own into schemas/crds/".to_owned())
+            }
         };
         self.compiler.findings.add_with_help(source, span, "unknown-kind", message, help);
     }

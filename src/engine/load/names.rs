@@ -17,7 +17,8 @@ pub(super) fn base(mapping: &Mapping, kinds: &Kinds, spec: &Schema, patch: Optio
     if let Some(patch) = patch {
         names.typed_root("patch", Type::schema(Arc::new(patch.document.clone())));
     }
-    let settings = mapping.settings.0.iter().map(|(name, setting)| (name.value.as_str(), setting_type(setting)));
+    let settings =
+        mapping.settings.0.iter().map(|(name, setting)| (name.value.as_str(), setting_type(setting)));
     names.typed_root("settings", Type::map(settings));
     names.typed_root("dcm", dcm(mapping));
     let said = Type::words(mapping.status.values.iter().map(|word| word.value.as_str()));

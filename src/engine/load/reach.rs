@@ -20,7 +20,8 @@ impl Rules<'_, '_> {
             let own = alternatives(text);
             let why = match constant(text) {
                 Some(false) => Some("its condition never holds".to_owned()),
-                _ => shadowed(&own, &earlier).map(|other| format!("the row `{other}` before it always matches first")),
+                _ => shadowed(&own, &earlier)
+                    .map(|other| format!("the row `{other}` before it always matches first")),
             };
             if let Some(why) = why {
                 let message = format!("the row `{}` is never reached: {why}", rule.name.value);
@@ -36,7 +37,8 @@ impl Rules<'_, '_> {
 fn shadowed<'r>(own: &Alternatives, earlier: &[(&'r Rule, Alternatives)]) -> Option<&'r str> {
     let mut last = None;
     for alternative in own {
-        let taken = earlier.iter().find(|(_, others)| others.iter().any(|other| other.is_subset(alternative)))?;
+        let taken =
+            earlier.iter().find(|(_, others)| others.iter().any(|other| other.is_subset(alternative)))?;
         last = Some(taken.0.name.value.as_str());
     }
     last

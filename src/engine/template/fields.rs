@@ -57,15 +57,24 @@ impl Fields<'_> {
         }
     }
 
-    fn map(&mut self, members: &[(String, Node)], entries: &[&Entry], tree: &Tree, expected: &Type, path: &str) {
+    fn map(
+        &mut self,
+        members: &[(String, Node)],
+        entries: &[&Entry],
+        tree: &Tree,
+        expected: &Type,
+        path: &str,
+    ) {
         if !self.is(Form::Map, expected, path, &tree.span) {
             return;
         }
+        let mut misspelt = false;
         for ((key, node), entry) in members.iter().zip(entries) {
             let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match expected.member(key) {
                 Member::Found(kind) => self.node(node, &entry.value, &kind, &inner, false),
                 Member::Missing(known) => {
+                    misspelt = true;
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
                     let message = format!("`{inner}` is not a field of this kind");
                     let help = suggestion(key, &known);
@@ -74,13 +83,16 @@ impl Fields<'_> {
                 Member::NoMap(_) => {}
             }
         }
-        self.required(entries, tree, expected, path);
+        // A required field is probably there, under the wrong name that was just reported.
+        if self.whole && !misspelt {
+            self.required(entries, tree, expected, path);
+        }
         self.selector(members, entries);
     }
 
     fn required(&mut self, entries: &[&Entry], tree: &Tree, expected: &Type, path: &str) {
         // Several alternatives require different things; one of them may be met.
-        let alternatives = expected.alternatives().filter(|_| self.whole);
+        let alternatives = expected.alternatives();
         let Some([Type::Map(one)]) = alternatives.as_deref() else {
             return;
         };
@@ -160,7 +172,9 @@ impl Fields<'_> {
             Member::Found(inner) => self.value(kind, &inner, &format!("{path}.{name}"), span, depth - 1),
             Member::Missing(known) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let message = format!("the value has a member `{name}`, and `{path}.{name}` is not a field of this kind");
+                let message = format!(
+                    "the value has a member `{name}`, and `{path}.{name}` is not a field of this kind"
+                );
                 let help = suggestion(name, &known);
                 self.findings.add_with_help(self.source, span, "unknown-field", message, help);
             }
@@ -182,7 +196,13 @@ impl Fields<'_> {
         let right: Vec<&str> = allowed.iter().map(String::as_str).collect();
         let first = said.first().map_or("", String::as_str);
         let message = format!("`{path}` never takes '{first}'");
-        self.findings.add_with_help(self.source, span, "impossible-value", message, suggestion(first, &right));
+        self.findings.add_with_help(
+            self.source,
+            span,
+            "impossible-value",
+            message,
+            suggestion(first, &right),
+        );
     }
 
     fn is(&mut self, form: Form, expected: &Type, path: &str, span: &Span) -> bool {
@@ -211,9 +231,11 @@ impl Fields<'_> {
         if !matches!(template, Node::Map(_)) {
             return;
         }
-        if let Some(missing) = missing_label(wanted, below(template, template_tree, &["metadata", "labels"])) {
+        if let Some(missing) = missing_label(wanted, below(template, template_tree, &["metadata", "labels"]))
+        {
             let message = format!("the selector does not match its template: {missing}");
-            let help = "write the same labels in both, or let the template's add to the selector's".to_owned();
+            let help =
+                "write the same labels in both, or let the template's add to the selector's".to_owned();
             self.findings.add_with_help(self.source, span, "selector-misses-labels", message, Some(help));
         }
     }
@@ -235,8 +257,8 @@ fn missing_label(wanted: &Node, labels: Option<(&Node, &Span)>) -> Option<String
         return Some("it has no labels".to_owned());
     };
     match (wanted, labels) {
-        (Node::Map(wanted), Node::Map(labels)) => wanted.iter().find_map(|(key, value)| {
-            match labels.iter().find(|(name, _)| name == key) {
+        (Node::Map(wanted), Node::Map(labels)) => {
+            wanted.iter().find_map(|(key, value)| match labels.iter().find(|(name, _)| name == key) {
                 None => Some(format!("it lacks the label `{key}`")),
                 Some((_, label)) => match (value, label) {
                     (Node::Literal(value), Node::Literal(label)) if value != label => {
@@ -244,8 +266,8 @@ fn missing_label(wanted: &Node, labels: Option<(&Node, &Span)>) -> Option<String
                     }
                     _ => None,
                 },
-            }
-        }),
+            })
+        }
         (Node::Leaf(Leaf::Lone(wanted)), Node::Leaf(Leaf::Lone(labels))) => {
             let known = !wanted.origins.is_empty() && !labels.origins.is_empty();
             let from = wanted.origins.iter().find(|origin| !labels.origins.contains(origin));
