@@ -11,6 +11,7 @@
 //! - [`service`], [`load`]: a mapping, compiled.
 //! - [`inputs`], [`request`], [`manifest`], [`status`], [`view`]: the five things that a mapping does.
 //! - [`samples`], [`prove`]: specs that cover a schema, and what a mapping makes of them.
+//! - [`starter`]: the files of a new mapping.
 //! - [`names`], [`problem`]: what all of them share.
 
 pub mod decode;
@@ -37,6 +38,7 @@ pub mod scope;
 pub mod service;
 pub mod shape;
 pub mod source;
+pub mod starter;
 pub mod status;
 pub mod template;
 pub mod types;

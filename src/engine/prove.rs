@@ -144,7 +144,10 @@ impl Trial<'_> {
         let fault = refusals.iter().flat_map(|problem| &problem.faults).next();
         let help = fault.map(|fault| {
             let place = fault.pointer.as_deref().unwrap_or("/spec");
-            format!("`examples` at {place} in the schema name values that pass; a check said: {}", fault.detail)
+            format!(
+                "`examples` at {place} in the schema name values that pass; a check said: {}",
+                fault.detail
+            )
         });
         findings.add_with_help(&source, &(0..0), "nothing-proven", message, help);
     }

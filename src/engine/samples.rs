@@ -93,7 +93,13 @@ impl Sampler<'_> {
             _ if node.contains_key("pattern") => vec!["string"],
             // Anything may stand here.
             _ => {
-                return vec![json!("text"), json!(7), json!(true), json!(["item"]), json!({ "key": "value" })];
+                return vec![
+                    json!("text"),
+                    json!(7),
+                    json!(true),
+                    json!(["item"]),
+                    json!({ "key": "value" }),
+                ];
             }
         };
         named.into_iter().flat_map(|name| self.named(name, node, depth)).collect()
