@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mapwright_engine::inputs::{Identity, Inputs};
+use mapwright_engine::kinds::Kinds;
 use mapwright_engine::service::{Files, Service};
 use serde_json::{Value, json};
 
@@ -19,7 +20,8 @@ const RENDERINGS: u32 = 200;
 
 fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let service = Service::load(&files(&root)?, "container").map_err(|findings| findings.to_string())?;
+    let service = Service::load(&files(&root)?, "container", &Kinds::default())
+        .map_err(|findings| findings.to_string())?;
     let identity =
         Identity { id: "web".into(), provider: "bench".into(), namespace: "default".into(), life: 1 };
     let mut inputs = Inputs { spec: spec(), ..Inputs::default() };

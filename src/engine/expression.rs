@@ -9,10 +9,12 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::diagnostic::{Findings, suggestion};
 use crate::filters;
+use crate::infer::{Mistake, infer};
 use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Source, Span};
+use crate::types::Type;
 
 /// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
 const FUEL: u64 = 200_000;
@@ -32,6 +34,8 @@ pub struct Expression {
     pub reads: Arc<[Read]>,
     /// Where its value may come from.
     pub origins: Arc<[Origin]>,
+    /// What is known of its value.
+    pub gives: Type,
     quick: Option<Arc<Quick>>,
 }
 
@@ -195,19 +199,13 @@ impl<'a> Compiler<'a> {
         source: &Source,
         span: &Span,
         text: &str,
-        names: &Names<'_>,
+        names: &Names,
     ) -> Option<Expression> {
         self.compile(&Spot { source, scalar: span, text, skip: 0 }, names)
     }
 
     /// Text with expressions: messages, pointers, names.
-    pub fn mixture(
-        &mut self,
-        source: &Source,
-        span: &Span,
-        text: &str,
-        names: &Names<'_>,
-    ) -> Option<Mixture> {
+    pub fn mixture(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Mixture> {
         let mut parts = Vec::new();
         let mut start = 0;
         for token in tokenize(text, false, Default::default()) {
@@ -241,7 +239,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A scalar of a template.
-    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names<'_>) -> Option<Leaf> {
+    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Leaf> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Some(Leaf::Literal(text.to_owned()));
         }
@@ -256,7 +254,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn compile(&mut self, spot: &Spot<'_>, names: &Names<'_>) -> Option<Expression> {
+    fn compile(&mut self, spot: &Spot<'_>, names: &Names) -> Option<Expression> {
         let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
         let tree = match parse_expr(spot.text) {
             Ok(tree) => tree,
@@ -266,8 +264,10 @@ impl<'a> Compiler<'a> {
             }
         };
         let reads = Reads::of(&tree, names);
-        let mistakes = self.mistakes(&reads, names);
-        for (span, code, message, help) in mistakes {
+        let (gives, misfits) = infer(&tree, names);
+        for Mistake { span, code, message, help } in
+            self.unknown_names(&reads, names).into_iter().chain(misfits)
+        {
             let at = place.start + span.start..place.start + span.end;
             self.findings.add_with_help(spot.source, &at, code, message, help);
         }
@@ -291,28 +291,28 @@ impl<'a> Compiler<'a> {
             place: Arc::new(place),
             reads: reads.into(),
             origins: origins.into(),
+            gives,
             quick: Quick::of(&tree).map(Arc::new),
         })
     }
 
-    fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {
+    fn unknown_names(&self, reads: &Reads, names: &Names) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
+        let mut add = |span: &Span, code, message, help| {
+            mistakes.push(Mistake { span: span.clone(), code, message, help });
+        };
         for (name, span) in &reads.unknown {
             let known: Vec<&str> = names.all().collect();
             let message = format!("`{name}` is not a variable here");
-            mistakes.push((span.clone(), "unknown-variable", message, suggestion(name, &known)));
+            add(span, "unknown-variable", message, suggestion(name, &known));
         }
         for (kind, name, span) in &reads.calls {
             let known: BTreeSet<&str> = filters::names(*kind).collect();
             if !known.contains(name.as_str()) {
                 let message = format!("`{name}` is not a {kind}");
                 let known: Vec<&str> = known.into_iter().collect();
-                mistakes.push((span.clone(), kind.unknown_code(), message, suggestion(name, &known)));
+                add(span, kind.unknown_code(), message, suggestion(name, &known));
             }
-        }
-        for (path, span, help) in reads.wrong_paths(names) {
-            let message = format!("`{path}` does not exist: the schema has no such property");
-            mistakes.push((span, "unknown-path", message, help));
         }
         mistakes
     }
@@ -329,5 +329,3 @@ impl<'a> Compiler<'a> {
         self.findings.add(spot.source, &at, "malformed-expression", message);
     }
 }
-
-type Mistake = (Span, &'static str, String, Option<String>);

@@ -24,6 +24,10 @@ impl SchemaFault {
     pub fn rooted(&self, root: &str) -> Fault {
         Fault { pointer: Some(format!("{root}{}", self.pointer)), detail: self.detail.clone() }
     }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
 }
 
 /// A schema, compiled once.
@@ -52,14 +56,23 @@ impl Schema {
         }
     }
 
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
+    }
+
     /// Every fault, with pointers from the root of the document.
     pub fn faults(&self, document: &Value) -> Vec<SchemaFault> {
-        let mut faults = Vec::new();
-        for error in self.validator.iter_errors(document) {
-            add_faults(&error, &mut faults);
-        }
-        faults
+        faults_of(&self.validator, document)
     }
+}
+
+/// Every fault that a compiled schema finds, each once.
+pub(crate) fn faults_of(validator: &Validator, document: &Value) -> Vec<SchemaFault> {
+    let mut faults = Vec::new();
+    for error in validator.iter_errors(document) {
+        add_faults(&error, &mut faults);
+    }
+    faults
 }
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {

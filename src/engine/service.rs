@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use crate::diagnostic::Findings;
 use crate::expression::{Expression, Mixture, Program};
 use crate::format::{Match, Moment, Operation, Propagation, SettingKind};
+use crate::kinds::Kinds;
 use crate::load::Loader;
 use crate::problem::ProblemStyle;
 use crate::schema::Schema;
@@ -158,9 +159,9 @@ pub struct UpdateRule {
 
 impl Service {
     /// Compiles the mapping of one folder, or says everything that is wrong with it.
-    pub fn load(files: &Files, folder: &str) -> Result<Self, Findings> {
+    pub fn load(files: &Files, folder: &str, kinds: &Kinds) -> Result<Self, Findings> {
         let mut findings = Findings::default();
-        match Loader::new(files, folder, &mut findings).load() {
+        match Loader::new(files, folder, kinds, &mut findings).load() {
             Some(service) if findings.is_empty() => Ok(service),
             _ => Err(findings.sorted()),
         }

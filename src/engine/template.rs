@@ -3,6 +3,7 @@
 //! A template is never rendered as text and parsed again, so nothing that a caller sends can change the
 //! shape of a manifest or the type of a field.
 
+mod fields;
 mod render;
 mod trace;
 
@@ -17,6 +18,7 @@ use crate::read::read;
 use crate::reads::{Names, Reads};
 use crate::scope::Scope;
 use crate::source::{Entry, Kind, Position, Source, Span, Tree};
+use crate::types::{Type, nouns};
 
 /// A compiled template.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Template {
     root: Node,
     /// The tree as it was read, for the literals that the engine checks.
     pub tree: Tree,
+    /// The file, for mistakes that show only when the template is rendered.
+    pub source: Arc<Source>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,10 +74,10 @@ pub const MAX_BYTES: usize = 1 << 20;
 const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 
 impl Template {
-    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Option<Self> {
+    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
         let root = Parser { source, compiler }.node(&tree, names)?;
-        Some(Self { root, tree })
+        Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
 
     /// The tree that the template gives. Nothing at all is `null`.
@@ -186,8 +190,8 @@ impl Each {
         span: &Span,
         text: &str,
         compiler: &mut Compiler<'_>,
-        names: &Names<'n>,
-    ) -> Option<(Self, Names<'n>)> {
+        names: &Names,
+    ) -> Option<(Self, Names)> {
         let Some((variables, list)) = text.split_once(" in ") else {
             let help = "write `name in list`, or `key, value in map | items`".to_owned();
             compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
@@ -197,10 +201,23 @@ impl Each {
         let list = compiler.expression(source, span, list.trim(), names)?;
         let mut inner = names.clone();
         inner.opaque("index");
+        inner.set_type("index", Type::Number);
         let reads = Reads::again(&list);
+        let Some(item) = reads.gives.items() else {
+            let forms = reads.gives.forms().unwrap_or_default();
+            let message =
+                format!("a loop goes through a list or the keys of a map, not through {}", nouns(&forms));
+            compiler.findings.add(source, span, "not-a-list", message);
+            return None;
+        };
         match variables.as_slice() {
             [name] => inner.item(name, &reads),
-            several => several.iter().for_each(|name| inner.opaque(name)),
+            several => {
+                for (position, name) in several.iter().enumerate() {
+                    inner.opaque(name);
+                    inner.set_type(name, item.at(position));
+                }
+            }
         }
         Some((Self { names: variables, list }, inner))
     }
@@ -212,7 +229,7 @@ struct Parser<'p, 'c> {
 }
 
 impl Parser<'_, '_> {
-    fn node(&mut self, tree: &Tree, names: &Names<'_>) -> Option<Node> {
+    fn node(&mut self, tree: &Tree, names: &Names) -> Option<Node> {
         match &tree.kind {
             Kind::String(text) => match self.compiler.leaf(self.source, &tree.span, text, names)? {
                 Leaf::Literal(literal) => Some(Node::Literal(literal.into(), self.place(tree, text))),
@@ -239,7 +256,7 @@ impl Parser<'_, '_> {
         Arc::new(Place { file: self.source.name.clone(), line, column, text: text.to_owned() })
     }
 
-    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names<'_>) -> Option<Node> {
+    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names) -> Option<Node> {
         let mut members = Vec::new();
         let mut whole = true;
         for entry in entries {
@@ -255,7 +272,7 @@ impl Parser<'_, '_> {
         whole.then_some(Node::Map(members))
     }
 
-    fn directed(&mut self, entries: &[Entry], names: &Names<'_>) -> Option<Node> {
+    fn directed(&mut self, entries: &[Entry], names: &Names) -> Option<Node> {
         self.unknown_directives(entries);
         let find = |key: &str| entries.iter().find(|entry| entry.key == key);
         let mut inner = names.clone();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::format::Moment;
 use crate::inputs::{Identity, Inputs};
+use crate::kinds::Kinds;
 use crate::request::Judged;
 use crate::service::{Files, Service};
 
@@ -23,7 +24,7 @@ fn files() -> Files {
 }
 
 pub(crate) fn load(name: &str) -> Service {
-    Service::load(&files(), name).unwrap_or_else(|findings| panic!("{findings}"))
+    Service::load(&files(), name, &Kinds::default()).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 fn identity() -> Identity {

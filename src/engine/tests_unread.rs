@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::kinds::Kinds;
 use crate::service::{Files, Service};
 use crate::tests_service::load;
 
@@ -77,7 +78,8 @@ fn files() -> Files {
 
 #[test]
 fn what_nothing_reads_is_found_at_its_line_and_a_let_that_nobody_uses_reads_nothing() {
-    let service = Service::load(&files(), "thing").unwrap_or_else(|findings| panic!("{findings}"));
+    let service =
+        Service::load(&files(), "thing", &Kinds::default()).unwrap_or_else(|findings| panic!("{findings}"));
     let findings = service.unread_inputs();
     let found: Vec<(usize, String)> =
         findings.iter().map(|item| (item.position.line, item.message.clone())).collect();
@@ -92,7 +94,7 @@ fn an_echoed_pointer_must_exist() {
     let mut files = files();
     let mapping = MAPPING.replace("\"/notes\"", "\"/notse\"");
     files.insert("mappings/thing/mapping.toml".to_owned(), mapping);
-    let findings = Service::load(&files, "thing").unwrap_err();
+    let findings = Service::load(&files, "thing", &Kinds::default()).unwrap_err();
     let item = findings.iter().next().unwrap();
     assert_eq!((item.code, item.position.line), ("unknown-path", 8));
 }
