@@ -181,11 +181,16 @@ impl Provider {
         found.iter().filter_map(|object| self.known(object)).collect()
     }
 
-    /// The record of an id, as the API server has it.
+    /// The record of an id, as the API server has it; it may be another provider's.
     pub async fn find_live(&self, id: &str) -> Result<Option<Known>, Refusal> {
         let Some(stored) = self.records.read(&self.record_name(id)).await? else { return Ok(None) };
         self.remember(&stored);
         Ok(parse(&stored).filter(|known| known.record.id == id))
+    }
+
+    /// The record of an id, as the API server has it, if it is ours.
+    pub async fn find_own_live(&self, id: &str) -> Result<Option<Known>, Refusal> {
+        Ok(self.find_live(id).await?.filter(|known| known.record.provider == self.name))
     }
 
     /// Ids in their order, after one that need not exist any more.
@@ -278,9 +283,11 @@ impl Provider {
             && annotation(object, LIFE_ANNOTATION).is_none_or(|life| life == identity.life.to_string())
     }
 
-    /// Whether an object is one that this plan names.
-    pub fn is_planned(&self, object: &Value, planned: &PlannedObject) -> bool {
+    /// Whether an object is the one that the plan of an instance names. Where a caller chooses names, another
+    /// instance of ours may have it: so the id counts as well.
+    pub fn is_planned(&self, object: &Value, id: &str, planned: &PlannedObject) -> bool {
         name_of(object) == planned.name
+            && instance_of(object) == Some(id)
             && annotation(object, PROVIDER_ANNOTATION) == Some(self.name.as_str())
             && annotation(object, LIFE_ANNOTATION) == Some(planned.life.to_string().as_str())
     }
@@ -293,7 +300,7 @@ impl Provider {
             let stores = self.service.watches.iter().zip(&self.stores);
             let mut found =
                 stores.filter(|(watch, _)| watch.kind == kind).filter_map(|(_, store)| store.get(&key));
-            found.any(|object| self.is_planned(&object, planned))
+            found.any(|object| self.is_planned(&object, &record.id, planned))
         })
     }
 

@@ -70,7 +70,7 @@ impl Chore {
         match self {
             Self::End(known) => end(provider, known).await,
             Self::Remove(known) => {
-                remove_objects(provider, known.record.all_planned()).await?;
+                remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
                 Ok(Done::Again(known.record.id))
             }
             Self::Settle(known, life) => settle(provider, &known, life).await,
@@ -102,7 +102,7 @@ impl Done {
 
 async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
     // The store may be behind: only the cluster itself proves an absence.
-    let Some(live) = provider.find_live(&known.record.id).await? else {
+    let Some(live) = provider.find_own_live(&known.record.id).await? else {
         return Ok(Done::Failed(known.record.id));
     };
     if !confirm_gone(provider, &live.record).await? {
@@ -117,13 +117,13 @@ async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
         State::Deleting => live,
         State::Creating | State::Tombstone => return Ok(Done::Again(live.record.id)),
     };
-    remove_objects(provider, known.record.all_planned()).await?;
+    remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
     Ok(Done::Ended(Box::new(known)))
 }
 
 /// The record forgets an end that was delivered; where that was the last life, a tombstone is left.
 async fn settle(provider: &Provider, known: &Known, life: u64) -> Result<Done, Refusal> {
-    let Some(live) = provider.find_live(&known.record.id).await? else {
+    let Some(live) = provider.find_own_live(&known.record.id).await? else {
         return Ok(Done::Dropped(known.record.id.clone()));
     };
     let mut record = live.record.clone();

@@ -18,7 +18,7 @@ impl Provisioner {
             }
         };
         let known = self.mark_deleted(known, key).await?;
-        remove_objects(&self.provider, known.record.all_planned())
+        remove_objects(&self.provider, &known.record.id, known.record.all_planned())
             .await
             .map_err(|refusal| problem_of(&refusal, "deleting an object"))
     }
@@ -51,7 +51,7 @@ impl Provisioner {
 
     /// The record as it is now, where a version that was read is out of date.
     pub(super) async fn reread(&self, id: &str) -> Result<Known, Problem> {
-        let live = self.provider.find_live(id).await;
+        let live = self.provider.find_own_live(id).await;
         let live = live.map_err(|refusal| problem_of(&refusal, "reading the record"))?;
         live.filter(|known| known.record.state != State::Tombstone)
             .ok_or_else(|| Problem::not_found(format!("there is no instance `{}`", super::shown(id))))
@@ -64,7 +64,7 @@ impl Provisioner {
         }
         let mut candidates = self.provider.find_by_name(id);
         if DNS_LABEL.accepts(id) {
-            let live = self.provider.find_live(id).await;
+            let live = self.provider.find_own_live(id).await;
             candidates.extend(live.map_err(|refusal| problem_of(&refusal, "reading the record"))?);
         }
         Ok(candidates.iter().any(|known| known.record.key_use(key, Method::Delete).is_some()))

@@ -67,7 +67,7 @@ impl Provisioner {
         if !DNS_LABEL.accepts(id) {
             return Err(missing());
         }
-        let live = provider.find_live(id).await;
+        let live = provider.find_own_live(id).await;
         match live.map_err(|refusal| problem_of(&refusal, "reading the record"))? {
             Some(known) if provider.is_visible(&known.record) => Ok(known),
             _ => self.named(id).ok_or_else(missing),

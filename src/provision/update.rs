@@ -75,7 +75,7 @@ impl Provisioner {
             let resource = provider.resource(&kind).await.map_err(refused)?;
             let there =
                 provider.cluster.get(&resource, &provider.namespace, &planned.name).await.map_err(refused)?;
-            if let Some(object) = there.filter(|object| provider.is_planned(object, planned)) {
+            if let Some(object) = there.filter(|object| provider.is_planned(object, &record.id, planned)) {
                 provider.saw(&kind, &object);
                 live.push((planned.clone(), object));
             }
