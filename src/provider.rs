@@ -141,11 +141,7 @@ impl Provider {
         names::record(&self.service.service_type, id)
     }
 
-    /// Whether every store has seen a complete list, so that an absence means something.
-    pub fn synced(&self) -> bool {
-        self.record_store.synced() && self.stores.iter().all(Store::synced)
-    }
-
+    /// Waits until every store has seen a complete list, so that an absence means something.
     pub async fn wait_synced(&self) {
         self.record_store.wait_synced().await;
         for store in &self.stores {

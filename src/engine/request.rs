@@ -42,6 +42,7 @@ impl Service {
         let mut request = unwrap(body);
         request.schema_faults = self.schema.faults(&request.spec);
         self.refuse_read_only(&mut request);
+        request.refuse_strangers();
         request
     }
 
@@ -51,6 +52,7 @@ impl Service {
         if let Some(update) = &self.update {
             request.schema_faults = update.schema.faults(&request.spec);
         }
+        request.refuse_strangers();
         request
     }
 
@@ -160,6 +162,21 @@ impl Service {
 }
 
 impl Request {
+    /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.
+    fn refuse_strangers(&mut self) {
+        let Some(members) = self.body.as_object().filter(|_| self.root == "/spec") else { return };
+        let named = |pointer: &str| self.faults.iter().any(|fault| fault.pointer.as_deref() == Some(pointer));
+        let strangers = members.keys().filter(|key| *key != "spec").map(|key| (key, child("", key)));
+        let faults: Vec<Fault> = strangers
+            .filter(|(_, pointer)| !named(pointer))
+            .map(|(key, pointer)| {
+                let detail = format!("`{}` is not a member of this body: it stands beside `spec`", clip(key));
+                Fault { pointer: Some(pointer), detail }
+            })
+            .collect();
+        self.faults.extend(faults);
+    }
+
     /// Whether a path that the check reads has a schema fault already: its answer would be noise.
     fn spoils(&self, check: &CheckRule) -> bool {
         let reads =
@@ -190,15 +207,8 @@ fn unwrap(body: Json) -> Request {
     };
     match members.get("spec") {
         Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
-            let beside = members.keys().filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
-            let faults = beside
-                .map(|key| Fault {
-                    pointer: Some(child("", key)),
-                    detail: format!("`{}` is not a member of this body: it stands beside `spec`", clip(key)),
-                })
-                .collect();
             let spec = spec.clone();
-            empty(body, "/spec", spec, faults)
+            empty(body, "/spec", spec, Vec::new())
         }
         _ => {
             let spec = body.clone();
