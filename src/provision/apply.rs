@@ -77,7 +77,9 @@ impl Provisioner {
         let planned = record.plan.iter().find(|planned| planned.object == manifest.object);
         let there = provider.cluster.get(&resource, &provider.namespace, &manifest.name).await;
         match (there, planned) {
-            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, &record.id, planned) => Ok(object),
+            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, &record.id, planned) => {
+                Ok(object)
+            }
             (Ok(_), _) if taken && manifest.renamable => Err(NotApplied::NameInUse),
             _ => Err(NotApplied::Refused(refusal)),
         }
