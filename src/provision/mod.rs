@@ -15,6 +15,7 @@ mod update;
 pub use answer::problem_of;
 pub use apply::{complete, confirm_gone, remove_objects};
 pub use page::{KEY_MARKER, PageTokens};
+pub use update::resume;
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The one suite: every promise of the product as a sentence. One program, so that the tests share servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
+mod adoption;
 mod bus;
 mod cloudevent;
 mod cluster;
@@ -9,9 +10,11 @@ mod delivery;
 mod docs;
 mod http;
 mod ledger;
+mod outages;
 mod refusal;
 mod registration;
 mod registry_rules;
+mod replicas;
 mod settings;
 mod source;
 mod wire;
