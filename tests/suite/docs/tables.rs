@@ -86,7 +86,7 @@ fn the_readme_of_each_mapping_lists_its_statuses() {
 fn the_glossary_gives_each_word_a_sentence_and_a_counter_example() {
     let page = page("docs/glossary.md");
     let rows = page.rows("Glossary");
-    assert!((20..=32).contains(&rows.len()), "{} words", rows.len());
+    assert!((20..=36).contains(&rows.len()), "{} words", rows.len());
     let mut complaints = Vec::new();
     for row in &rows {
         let [word, meaning, counter] = row.as_slice() else { panic!("{row:?}") };
@@ -99,6 +99,16 @@ fn the_glossary_gives_each_word_a_sentence_and_a_counter_example() {
     sorted.sort_by_key(|word| word.to_lowercase());
     assert_eq!(words, sorted, "the words are in the order of the alphabet");
     no_complaints(complaints);
+}
+
+#[test]
+fn the_architecture_has_a_row_for_each_room() {
+    let page = page("docs/ARCHITECTURE.md");
+    let rows: Vec<String> = page.rows("The rooms").iter().map(|row| row[0].clone()).collect();
+    let source = text("src/lib.rs");
+    let rooms = source.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let missing = rooms.filter(|room| !rows.iter().any(|row| row.contains(&format!("[{room}]("))));
+    no_complaints(missing.map(|room| format!("docs/ARCHITECTURE.md, The rooms, lacks {room}")).collect());
 }
 
 #[test]

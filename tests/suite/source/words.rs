@@ -96,6 +96,8 @@ const EXCEPTIONS: &[Exception] = &[
     // Protocols of our own.
     Exception { word: "ConfigMap", at: "src/cluster/record.rs", why: "a record is kept in one" },
     Exception { word: "Namespace", at: "src/cluster/objects.rs", why: "its uid tells clusters apart" },
+    Exception { word: "Lease", at: "src/", why: "of several replicas the one that holds it speaks" },
+    Exception { word: "lease", at: "src/", why: "a variable that holds one" },
     // Protocols of Kubernetes.
     Exception { word: "DELETED", at: "src/cluster/feed.rs", why: "the word of a watch for an object's end" },
     Exception {
@@ -123,7 +125,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { word: "Node", at: "src/engine/template.rs", why: "of a template's tree" },
     Exception { word: "node", at: "src/", why: "of a tree" },
     Exception { word: "nodes", at: "src/engine/template.rs", why: "of a template's tree" },
-    Exception { word: "job", at: "src/app.rs", why: "a variable: a monitor that is about to run" },
     Exception { word: "storage", at: "src/bus/ledger_store.rs", why: "a disk that refuses" },
 ];
 
