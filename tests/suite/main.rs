@@ -6,6 +6,7 @@ mod bus;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
+mod deaths;
 mod delivery;
 mod docs;
 mod http;
