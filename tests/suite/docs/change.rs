@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
+use mapwright::engine::format::SettingKind;
 use mapwright::engine::inputs::{Identity, Inputs};
 use mapwright::engine::service::{Files, Service};
 use mapwright::settings::{DeclaredSetting, Kind};
@@ -21,6 +22,14 @@ fn shipped() -> Files {
     shipped
 }
 
+/// The names of the shipped mappings.
+pub(super) fn mapping_names() -> Vec<String> {
+    let names = files("mappings", "mapping.toml").into_iter();
+    let names: Vec<String> = names.filter_map(|file| Some(file.name.split('/').nth(1)?.to_owned())).collect();
+    assert!(names.len() >= 2, "the mappings were not found");
+    names
+}
+
 pub(super) fn load_mapping(name: &str) -> Service {
     Service::load(&shipped(), name).unwrap_or_else(|findings| panic!("{findings}"))
 }
@@ -28,13 +37,18 @@ pub(super) fn load_mapping(name: &str) -> Service {
 /// What every shipped mapping wants to be told.
 pub(super) fn declared_by_mappings() -> Vec<DeclaredSetting> {
     let mut declared = Vec::new();
-    for name in ["container", "storage"] {
-        for rule in load_mapping(name).settings {
+    for name in mapping_names() {
+        for rule in load_mapping(&name).settings {
             declared.push(DeclaredSetting {
-                service_type: name.to_owned(),
+                service_type: name.clone(),
                 name: rule.name,
                 env: rule.env,
-                kind: Kind::String,
+                kind: match rule.kind {
+                    SettingKind::String => Kind::String,
+                    SettingKind::Integer => Kind::Integer,
+                    SettingKind::Number => Kind::Number,
+                    SettingKind::Boolean => Kind::Boolean,
+                },
                 allowed: rule.allowed,
                 default: rule.default,
                 required: rule.required,

@@ -11,7 +11,7 @@ use mapwright::engine::inputs::{Identity, Inputs};
 use mapwright::engine::request::Judged;
 
 use super::super::source::{no_complaints, root, text};
-use super::change::load_mapping;
+use super::change::{load_mapping, mapping_names};
 use super::markdown::{Page, code};
 use super::{page, pages};
 
@@ -119,11 +119,12 @@ fn curl_fault(line: &str) -> Option<String> {
         return Some("a request outside /api/v1alpha1/".to_owned());
     };
     let collection: String = path.chars().take_while(char::is_ascii_alphanumeric).collect();
-    let service = match collection.as_str() {
-        "openapi" => return None,
-        "containers" => load_mapping("container"),
-        "volumes" => load_mapping("storage"),
-        _ => return Some(format!("there is no collection `{collection}`")),
+    if collection == "openapi" {
+        return None;
+    }
+    let mut services = mapping_names().into_iter().map(|name| load_mapping(&name));
+    let Some(service) = services.find(|service| service.collection == collection) else {
+        return Some(format!("there is no collection `{collection}`"));
     };
     let body = line.split("-d '").nth(1)?.split('\'').next()?;
     let body = match serde_json::from_str(body) {

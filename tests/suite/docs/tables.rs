@@ -3,7 +3,7 @@
 use mapwright::settings::SETTINGS;
 
 use super::super::source::{files, no_complaints, text};
-use super::change::load_mapping;
+use super::change::{load_mapping, mapping_names};
 use super::markdown::code;
 use super::page;
 
@@ -51,8 +51,8 @@ fn settings_that_are_said_to_be_unused_are_unused() {
 
 #[test]
 fn the_readme_of_each_mapping_lists_its_settings() {
-    for name in ["container", "storage"] {
-        let service = load_mapping(name);
+    for name in mapping_names() {
+        let service = load_mapping(&name);
         let page = page(&format!("mappings/{name}/README.md"));
         let rows = page.rows("Settings");
         let listed: Vec<(&str, &str)> = rows.iter().map(|row| (code(&row[0]), code(&row[1]))).collect();
@@ -72,7 +72,7 @@ fn the_readme_of_each_mapping_lists_its_settings() {
 
 #[test]
 fn the_readme_of_each_mapping_lists_its_statuses() {
-    for name in ["container", "storage"] {
+    for name in mapping_names() {
         let mapping: toml::Table = toml::from_str(&text(&format!("mappings/{name}/mapping.toml"))).unwrap();
         let values = mapping["status"]["values"].as_array().unwrap().clone();
         let rows = page(&format!("mappings/{name}/README.md")).rows("Statuses");
