@@ -4,7 +4,7 @@
 //!
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
 //! - [`decode`], [`format`]: the mapping format, as types.
-//! - [`expression`], [`reads`], [`shape`], [`filters`], [`quantity`]: expressions and what they read.
+//! - [`expression`], [`reads`], [`shape`], [`filters`], [`attributes`], [`quantity`]: expressions and what they read.
 //! - [`types`], [`infer`], [`kinds`]: what is known of values before anything runs.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
 //! - [`schema`], [`json`]: documents that callers send.
@@ -16,6 +16,7 @@
 //! - [`starter`]: the files of a new mapping.
 //! - [`names`], [`problem`]: what all of them share.
 
+pub mod attributes;
 pub mod case;
 pub mod coverage;
 pub mod decode;
