@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::offline::{Offline, Prepared, Root, Stop, load, read_document};
+use super::offline::{Offline, Prepared, Root, Stop, items, load, read_document};
 use super::{End, result};
 use crate::engine::explain::one_line;
 use crate::engine::inputs::Previous;
@@ -167,16 +167,4 @@ fn status(
     let why = service.explain_status(&prepared.identity, &prepared.inputs);
     let why = why.map_err(|error| Stop::finding(error.to_string()))?;
     Ok(format!("{why}\n"))
-}
-
-/// The objects of a document: a list, what kubectl calls a list, or one object.
-fn items(document: Value) -> Vec<Value> {
-    match document {
-        Value::Array(items) => items,
-        Value::Object(mut members) => match members.remove("items") {
-            Some(Value::Array(items)) => items,
-            _ => vec![Value::Object(members)],
-        },
-        _ => Vec::new(),
-    }
 }

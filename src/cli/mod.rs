@@ -2,9 +2,11 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod diff;
 mod explain;
 mod init;
 mod offline;
+mod rbac;
 mod render;
 mod serve;
 mod test;
@@ -32,6 +34,10 @@ enum Command {
     Render(render::Arguments),
     /// Tell where each field comes from, or why a status is said.
     Explain(explain::Arguments),
+    /// Show what a change of mappings does to instances.
+    Diff(diff::Arguments),
+    /// Print the exact rights of the mappings.
+    Rbac(rbac::Arguments),
     /// Run the cases of mappings, and show each leaf that differs.
     Test(test::Arguments),
     /// Write a new mapping for a kind.
@@ -65,6 +71,8 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments).into(),
         Command::Render(arguments) => render::run(&arguments).into(),
         Command::Explain(arguments) => explain::run(&arguments).into(),
+        Command::Diff(arguments) => diff::run(&arguments).into(),
+        Command::Rbac(arguments) => rbac::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
     }

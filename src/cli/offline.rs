@@ -1,5 +1,7 @@
 //! An instance without a cluster: a mapping, a spec, settings and look-ups from the command line.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +38,9 @@ pub(super) struct Offline {
     /// The name of the provider.
     #[arg(long, default_value = "mapwright")]
     name: String,
+    /// What was said of assumptions: once is enough.
+    #[arg(skip)]
+    told: RefCell<BTreeSet<String>>,
 }
 
 /// Why a command ends before it has a result.
@@ -127,6 +132,18 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Value, Stop> {
     }
 }
 
+/// The objects of a document: a list, what kubectl calls a list, or one object.
+pub(super) fn items(document: Value) -> Vec<Value> {
+    match document {
+        Value::Array(items) => items,
+        Value::Object(mut members) => match members.remove("items") {
+            Some(Value::Array(items)) => items,
+            _ => vec![Value::Object(members)],
+        },
+        _ => Vec::new(),
+    }
+}
+
 impl Offline {
     /// Judges a spec as a create would be judged.
     pub(super) fn prepare(&self, service: &Service, body: Value) -> Result<Prepared, Stop> {
@@ -154,6 +171,12 @@ impl Offline {
         let settings = self.settings(service)?;
         let inputs = Inputs { spec: Value::Object(Map::new()), settings, ..Inputs::default() };
         Ok(Prepared { identity: self.identity(&Value::Null), inputs })
+    }
+
+    fn assume(&self, what: String) {
+        if self.told.borrow_mut().insert(what.clone()) {
+            eprintln!("assumed: {what}");
+        }
     }
 
     fn identity(&self, spec: &Value) -> Identity {
@@ -186,11 +209,25 @@ impl Offline {
         for rule in &service.settings {
             let value = match given.iter().rev().find(|(name, _)| *name == rule.name) {
                 Some((_, value)) => Some(typed(rule, value)?),
-                None => unset(rule)?,
+                None => self.unset(rule)?,
             };
             settings.extend(value.map(|value| (rule.name.clone(), value)));
         }
         Ok(settings)
+    }
+
+    fn unset(&self, rule: &SettingRule) -> Result<Option<Value>, Stop> {
+        match (&rule.default, rule.required, rule.allowed.first()) {
+            (Some(value), ..) => Ok(Some(value.clone())),
+            (None, false, _) => Ok(None),
+            (None, true, Some(first)) => {
+                self.assume(format!("--setting {}={first}", rule.name));
+                Ok(Some(first.as_str().into()))
+            }
+            (None, true, None) => {
+                Err(Stop::usage(format!("the setting `{}` is required; add --setting {0}=VALUE", rule.name)))
+            }
+        }
     }
 
     fn look_up(
@@ -211,7 +248,7 @@ impl Offline {
             return Ok(Value::Null);
         }
         let (kind, look_up) = (&rule.kind.kind, &rule.name);
-        eprintln!("taken to be there: {kind} `{name}`; --lookup {look_up}=FILE says what it is");
+        self.assume(format!("{kind} `{name}` is there; --lookup {look_up}=FILE says what it is"));
         Ok(json!({ "apiVersion": rule.kind.api_version, "kind": kind, "metadata": { "name": name } }))
     }
 }
@@ -231,20 +268,6 @@ fn typed(rule: &SettingRule, text: &str) -> Result<Value, Stop> {
         SettingKind::Integer => text.parse::<i64>().map(Value::from).map_err(|_| wrong("no integer")),
         SettingKind::Number => text.parse::<f64>().map(Value::from).map_err(|_| wrong("no number")),
         SettingKind::Boolean => text.parse::<bool>().map(Value::from).map_err(|_| wrong("not true or false")),
-    }
-}
-
-fn unset(rule: &SettingRule) -> Result<Option<Value>, Stop> {
-    match (&rule.default, rule.required, rule.allowed.first()) {
-        (Some(value), ..) => Ok(Some(value.clone())),
-        (None, false, _) => Ok(None),
-        (None, true, Some(first)) => {
-            eprintln!("assumed: --setting {}={first}", rule.name);
-            Ok(Some(first.as_str().into()))
-        }
-        (None, true, None) => {
-            Err(Stop::usage(format!("the setting `{}` is required; add --setting {0}=VALUE", rule.name)))
-        }
     }
 }
 
