@@ -81,6 +81,8 @@ impl Service {
                 add(format!("{}{path}", request.root), path.rsplit('/').next().unwrap_or(path));
             }
         }
+        // What the view writes is not told that it stands beside `spec` as well.
+        request.faults.retain(|fault| faults.iter().all(|other| other.pointer != fault.pointer));
         request.faults.extend(faults);
     }
 
@@ -110,7 +112,7 @@ impl Service {
                 .iter()
                 .enumerate()
                 .filter(|(_, check)| check.stage == *stage && check.on.contains(&moment))
-                .filter(|(_, check)| !request.spoils(check))
+                .filter(|(_, check)| request.spoils(check) != Spoilt::Whole)
                 .collect();
             let needs: Vec<usize> = checks
                 .iter()
@@ -124,7 +126,11 @@ impl Service {
             for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
             {
                 let before = faults.len();
-                self.run(check, &scope, request, &mut faults)?;
+                match (self.run(check, &scope, request, &mut faults), request.spoils(check)) {
+                    // An item of another shape than the schema's need not suit the check.
+                    (Err(_), Spoilt::Items) => {}
+                    (ran, _) => ran?,
+                }
                 scope.mark(|| Point::Check(index), faults.len() > before);
             }
             if !faults.is_empty() {
@@ -159,7 +165,11 @@ impl Service {
                     })
                 }
             };
-            faults.push((check.status, Fault { pointer, detail: self.program.text(&check.detail, &scope)? }));
+            // A place that is at fault already is named once.
+            if pointer.is_none() || faults.iter().all(|(_, fault)| fault.pointer != pointer) {
+                let detail = self.program.text(&check.detail, &scope)?;
+                faults.push((check.status, Fault { pointer, detail }));
+            }
         }
         Ok(())
     }
@@ -174,13 +184,35 @@ impl Request {
         (!faults.is_empty()).then(|| Problem::invalid(faults))
     }
 
-    /// Whether a path that the check reads has a schema fault already: its answer would be noise.
-    fn spoils(&self, check: &CheckRule) -> bool {
-        let reads =
-            check.condition.reads.iter().chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
-        let reads: Vec<&Read> = reads.filter(|read| read.root == "spec" || read.root == "patch").collect();
-        self.schema_faults.iter().any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
+    /// Whether a path that the check reads has a schema fault already: its answer would be noise. A check of
+    /// each item is still done for the others where only an item is at fault.
+    fn spoils(&self, check: &CheckRule) -> Spoilt {
+        let of_request = |read: &&Read| read.root == "spec" || read.root == "patch";
+        let list: Vec<&Read> =
+            check.each.iter().flat_map(|each| each.list.reads.iter()).filter(of_request).collect();
+        let item = |read: &Read| list.iter().any(|list| read.path.starts_with(&list.path));
+        let mut spoilt = Spoilt::Not;
+        for fault in &self.schema_faults {
+            let depth = fault.place.matches('/').count();
+            let above = list.iter().any(|read| touches(&fault.place, &read.path) && depth <= read.path.len());
+            let mut conditions = check.condition.reads.iter().filter(of_request);
+            if above || conditions.any(|read| !item(read) && touches(&fault.place, &read.path)) {
+                return Spoilt::Whole;
+            }
+            if list.iter().any(|read| touches(&fault.place, &read.path)) {
+                spoilt = Spoilt::Items;
+            }
+        }
+        spoilt
     }
+}
+
+/// How much of what a check reads has schema faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoilt {
+    Not,
+    Items,
+    Whole,
 }
 
 /// Whether a fault stands on the way to what is read, or below it.

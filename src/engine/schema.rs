@@ -62,8 +62,9 @@ impl Schema {
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
     let at = error.instance_path().as_str();
+    // One fault a place: what is no integer is not told that it is too small as well.
     let mut push = |fault: SchemaFault| {
-        if !faults.contains(&fault) {
+        if !faults.iter().any(|other| other.place == fault.place) {
             faults.push(fault);
         }
     };
