@@ -97,7 +97,7 @@ impl Service {
     ) -> Result<Judged, EvalError> {
         let mut faults: Vec<(u16, Fault)> = Vec::new();
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
-        faults.extend(request.schema_faults.iter().map(|fault| (400, fault.rooted(request.root))));
+        faults.extend(request.shown_schema_faults().map(|fault| (400, fault)));
         let broken = !faults.is_empty();
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
@@ -176,10 +176,15 @@ impl Service {
 }
 
 impl Request {
+    /// What is no object at all is not told which members it lacks.
+    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
+        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
+    }
+
     /// What is wrong with its form and with what the schema says of it, if anything is.
     pub fn malformed(&self) -> Option<Problem> {
         let mut faults = self.faults.clone();
-        faults.extend(self.schema_faults.iter().map(|fault| fault.rooted(self.root)));
+        faults.extend(self.shown_schema_faults());
         sort_by_document(&self.body, &mut faults);
         (!faults.is_empty()).then(|| Problem::invalid(faults))
     }
