@@ -3,6 +3,7 @@
 
 mod adoption;
 mod bus;
+mod cases;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
