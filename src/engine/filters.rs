@@ -4,9 +4,10 @@ use std::fmt;
 
 use minijinja::filters as builtin;
 use minijinja::tests as builtin_tests;
-use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::attributes;
 use crate::names::{DNS_LABEL, dns_label};
 use crate::quantity::Quantity;
 
@@ -98,7 +99,9 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
         env.add_filter(n, builtin::list)
     }),
     (Callable::Filter, "lower", "in small letters", |env, n| env.add_filter(n, builtin::lower)),
-    (Callable::Filter, "map", "one attribute or filter of each item", |env, n| env.add_filter(n, map)),
+    (Callable::Filter, "map", "one attribute or filter of each item", |env, n| {
+        env.add_filter(n, attributes::map)
+    }),
     (Callable::Filter, "max", "the largest item", |env, n| env.add_filter(n, builtin::max)),
     (Callable::Filter, "merge", "a map with the members of another laid over it", |env, n| {
         env.add_filter(n, merge)
@@ -120,7 +123,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "reject", "the items that fail a test", |env, n| env.add_filter(n, builtin::reject)),
     (Callable::Filter, "rejectattr", "the items whose attribute fails a test", |env, n| {
-        env.add_filter(n, rejectattr);
+        env.add_filter(n, attributes::rejectattr);
     }),
     (Callable::Filter, "replace", "with each occurrence of a text replaced", |env, n| {
         env.add_filter(n, builtin::replace);
@@ -130,7 +133,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "select", "the items that pass a test", |env, n| env.add_filter(n, builtin::select)),
     (Callable::Filter, "selectattr", "the items whose attribute passes a test", |env, n| {
-        env.add_filter(n, selectattr);
+        env.add_filter(n, attributes::selectattr);
     }),
     (Callable::Filter, "sort", "sorted", |env, n| env.add_filter(n, builtin::sort)),
     (Callable::Filter, "split", "text cut at a separator", |env, n| env.add_filter(n, builtin::split)),
@@ -183,85 +186,6 @@ pub fn install(env: &mut Environment<'static>) {
 
 pub fn names(kind: Callable) -> impl Iterator<Item = &'static str> {
     CALLABLES.iter().filter(move |row| row.0 == kind).map(|row| row.1)
-}
-
-/// What a dotted path leads to. A member that is missing on the way is undefined, as it is in an expression:
-/// of a list of objects, one may have what another lacks. The filters of minijinja would fail there.
-fn at(value: &Value, path: &str) -> Value {
-    let mut here = value.clone();
-    for key in path.split('.') {
-        here = match here.kind() {
-            ValueKind::Map | ValueKind::Plain => here.get_attr(key).unwrap_or_default(),
-            ValueKind::Seq => {
-                key.parse().ok().and_then(|index| here.get_item_by_index(index).ok()).unwrap_or_default()
-            }
-            _ => Value::UNDEFINED,
-        };
-    }
-    here
-}
-
-fn selectattr(
-    state: &mut State<'_, '_>,
-    items: Value,
-    path: String,
-    test: Option<String>,
-    rest: Rest<ValueOrKwargs>,
-) -> Result<Vec<Value>, Error> {
-    by_attribute(state, &items, &path, test.as_deref(), &rest.into_values(), true)
-}
-
-fn rejectattr(
-    state: &mut State<'_, '_>,
-    items: Value,
-    path: String,
-    test: Option<String>,
-    rest: Rest<ValueOrKwargs>,
-) -> Result<Vec<Value>, Error> {
-    by_attribute(state, &items, &path, test.as_deref(), &rest.into_values(), false)
-}
-
-fn by_attribute(
-    state: &mut State<'_, '_>,
-    items: &Value,
-    path: &str,
-    test: Option<&str>,
-    rest: &[Value],
-    keep: bool,
-) -> Result<Vec<Value>, Error> {
-    let mut kept = Vec::new();
-    if items.is_undefined() || items.is_none() {
-        return Ok(kept);
-    }
-    for item in items.try_iter()? {
-        let value = at(&item, path);
-        let passed = match test {
-            None => value.is_true(),
-            Some(test) => {
-                let arguments: Vec<Value> = std::iter::once(value).chain(rest.iter().cloned()).collect();
-                state.perform_test(test, &arguments)?
-            }
-        };
-        if passed == keep {
-            kept.push(item);
-        }
-    }
-    Ok(kept)
-}
-
-fn map(state: &mut State<'_, '_>, items: Value, rest: Rest<ValueOrKwargs>) -> Result<Vec<Value>, Error> {
-    let values = rest.0.iter().cloned().map(Value::from).collect::<Vec<_>>();
-    let (named, options): (&[Value], Kwargs) = from_args(&values)?;
-    let Some(path) = options.get::<Option<String>>("attribute")?.filter(|_| named.is_empty()) else {
-        return builtin::map(state, items, rest);
-    };
-    let default: Value = options.get::<Option<Value>>("default")?.unwrap_or_default();
-    options.assert_all_used()?;
-    if items.is_undefined() || items.is_none() {
-        return Ok(Vec::new());
-    }
-    let found = items.try_iter()?.map(|item| at(&item, &path));
-    Ok(found.map(|value| if value.is_undefined() { default.clone() } else { value }).collect())
 }
 
 fn binary_unit(text: String) -> Result<String, Error> {
@@ -346,7 +270,7 @@ fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
     for item in indexed(items)? {
         let value = item.get_attr("value")?;
         let key = match &attribute {
-            Some(path) => at(&value, path),
+            Some(path) => attributes::at_path(&value, path),
             None => value,
         };
         if seen.contains(&key) {

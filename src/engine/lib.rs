@@ -4,7 +4,7 @@
 //!
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
 //! - [`decode`], [`format`]: the mapping format, as types.
-//! - [`expression`], [`reads`], [`shape`], [`filters`], [`quantity`]: expressions and what they read.
+//! - [`expression`], [`reads`], [`shape`], [`filters`], [`attributes`], [`quantity`]: expressions and what they read.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
@@ -13,6 +13,7 @@
 //! - [`case`], [`coverage`]: tests as data, and which ways of a mapping they go.
 //! - [`names`], [`problem`]: what all of them share.
 
+pub mod attributes;
 pub mod case;
 pub mod coverage;
 pub mod decode;

@@ -43,6 +43,7 @@ impl Service {
         let mut request = unwrap(body);
         request.schema_faults = self.schema.faults(&request.spec);
         self.refuse_read_only(&mut request);
+        request.refuse_strangers();
         request
     }
 
@@ -52,6 +53,7 @@ impl Service {
         if let Some(update) = &self.update {
             request.schema_faults = update.schema.faults(&request.spec);
         }
+        request.refuse_strangers();
         request
     }
 
@@ -81,8 +83,6 @@ impl Service {
                 add(format!("{}{path}", request.root), path.rsplit('/').next().unwrap_or(path));
             }
         }
-        // What the view writes is not told that it stands beside `spec` as well.
-        request.faults.retain(|fault| faults.iter().all(|other| other.pointer != fault.pointer));
         request.faults.extend(faults);
     }
 
@@ -107,13 +107,10 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks: Vec<(usize, &CheckRule)> = self
-                .checks
-                .iter()
-                .enumerate()
-                .filter(|(_, check)| check.stage == *stage && check.on.contains(&moment))
-                .filter(|(_, check)| request.spoils(check) != Spoilt::Whole)
-                .collect();
+            let checks = self.checks.iter().enumerate();
+            let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
+            let checks: Vec<(usize, &CheckRule)> =
+                checks.filter(|(_, check)| !request.spoils(check)).collect();
             let needs: Vec<usize> = checks
                 .iter()
                 .flat_map(|(_, check)| &check.lookups)
@@ -125,13 +122,14 @@ impl Service {
             }
             for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
             {
-                let before = faults.len();
-                match (self.run(check, &scope, request, &mut faults), request.spoils(check)) {
-                    // An item of another shape than the schema's need not suit the check.
-                    (Err(_), Spoilt::Items) => {}
-                    (ran, _) => ran?,
+                let ran = self.run(check, &scope, request);
+                scope.mark(|| Point::Check(index), ran.as_ref().is_ok_and(|found| !found.is_empty()));
+                match ran {
+                    Ok(found) => faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault))),
+                    // A rule need not understand what the schema has refused.
+                    Err(_) if broken => {}
+                    Err(error) => return Err(error),
                 }
-                scope.mark(|| Point::Check(index), faults.len() > before);
             }
             if !faults.is_empty() {
                 break;
@@ -145,8 +143,8 @@ impl Service {
         check: &CheckRule,
         scope: &Scope,
         request: &Request,
-        faults: &mut Vec<(u16, Fault)>,
-    ) -> Result<(), EvalError> {
+    ) -> Result<Vec<(u16, Fault)>, EvalError> {
+        let mut faults = Vec::new();
         let scopes = match &check.each {
             Some(each) => each.scopes(scope)?,
             None => vec![scope.clone()],
@@ -165,22 +163,13 @@ impl Service {
                     })
                 }
             };
-            // A place that is at fault already is named once.
-            if pointer.is_none() || faults.iter().all(|(_, fault)| fault.pointer != pointer) {
-                let detail = self.program.text(&check.detail, &scope)?;
-                faults.push((check.status, Fault { pointer, detail }));
-            }
+            faults.push((check.status, Fault { pointer, detail: self.program.text(&check.detail, &scope)? }));
         }
-        Ok(())
+        Ok(faults)
     }
 }
 
 impl Request {
-    /// What is no object at all is not told which members it lacks.
-    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
-        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
-    }
-
     /// What is wrong with its form and with what the schema says of it, if anything is.
     pub fn malformed(&self) -> Option<Problem> {
         let mut faults = self.faults.clone();
@@ -189,45 +178,58 @@ impl Request {
         (!faults.is_empty()).then(|| Problem::invalid(faults))
     }
 
-    /// Whether a path that the check reads has a schema fault already: its answer would be noise. A check of
-    /// each item is still done for the others where only an item is at fault.
-    fn spoils(&self, check: &CheckRule) -> Spoilt {
-        let of_request = |read: &&Read| read.root == "spec" || read.root == "patch";
-        let list: Vec<&Read> =
-            check.each.iter().flat_map(|each| each.list.reads.iter()).filter(of_request).collect();
-        let item = |read: &Read| list.iter().any(|list| read.path.starts_with(&list.path));
-        let mut spoilt = Spoilt::Not;
-        for fault in &self.schema_faults {
-            let depth = fault.place.matches('/').count();
-            let above = list.iter().any(|read| touches(&fault.place, &read.path) && depth <= read.path.len());
-            let mut conditions = check.condition.reads.iter().filter(of_request);
-            if above || conditions.any(|read| !item(read) && touches(&fault.place, &read.path)) {
-                return Spoilt::Whole;
-            }
-            if list.iter().any(|read| touches(&fault.place, &read.path)) {
-                spoilt = Spoilt::Items;
-            }
-        }
-        spoilt
+    /// What is no object at all is not told which members it lacks.
+    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
+        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
+    }
+
+    /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.
+    fn refuse_strangers(&mut self) {
+        let Some(members) = self.body.as_object().filter(|_| self.root == "/spec") else { return };
+        let named = |pointer: &str| self.faults.iter().any(|fault| fault.pointer.as_deref() == Some(pointer));
+        let strangers = members.keys().filter(|key| *key != "spec").map(|key| (key, child("", key)));
+        let faults: Vec<Fault> = strangers
+            .filter(|(_, pointer)| !named(pointer))
+            .map(|(key, pointer)| {
+                let detail = format!("`{}` is not a member of this body: it stands beside `spec`", clip(key));
+                Fault { pointer: Some(pointer), detail }
+            })
+            .collect();
+        self.faults.extend(faults);
+    }
+
+    /// Whether a path that the check reads has a schema fault already: its answer would be noise. Of a list
+    /// that is walked, a bad item spoils none of its siblings.
+    fn spoils(&self, check: &CheckRule) -> bool {
+        let sent = |read: &&Read| read.root == "spec" || read.root == "patch";
+        let walked = check.each.iter().flat_map(|each| each.list.reads.iter()).filter(sent);
+        let read = check.condition.reads.iter().filter(sent);
+        self.schema_faults.iter().any(|fault| {
+            let place = keys(&fault.place);
+            walked.clone().any(|read| {
+                let list = read.path.split(|step| *step == Step::Any).next().unwrap_or_default();
+                place.len() <= list.len() && touches(&place, list)
+            }) || (check.each.is_none() && read.clone().any(|read| touches(&place, &read.path)))
+        })
+    }
+
+    /// Whether the schema has named this very place already.
+    fn blames(&self, fault: &Fault) -> bool {
+        let Some(pointer) = &fault.pointer else { return false };
+        self.schema_faults.iter().any(|other| format!("{}{}", self.root, other.place) == *pointer)
     }
 }
 
-/// How much of what a check reads has schema faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoilt {
-    Not,
-    Items,
-    Whole,
-}
-
 /// Whether a fault stands on the way to what is read, or below it.
-fn touches(place: &str, read: &[Step]) -> bool {
-    let place: Vec<String> =
-        place.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+fn touches(place: &[String], read: &[Step]) -> bool {
     place.iter().zip(read).all(|(key, step)| match step {
         Step::Key(name) => key == name,
         Step::Any => true,
     })
+}
+
+fn keys(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect()
 }
 
 /// Finds the spec: wrapped means that `spec` is an object and there is no top-level `service_type`.
@@ -241,15 +243,8 @@ fn unwrap(body: Json) -> Request {
     };
     match members.get("spec") {
         Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
-            let beside = members.keys().filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
-            let faults = beside
-                .map(|key| Fault {
-                    pointer: Some(child("", key)),
-                    detail: format!("`{}` is not a member of this body: it stands beside `spec`", clip(key)),
-                })
-                .collect();
             let spec = spec.clone();
-            empty(body, "/spec", spec, faults)
+            empty(body, "/spec", spec, Vec::new())
         }
         _ => {
             let spec = body.clone();

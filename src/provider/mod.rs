@@ -143,11 +143,7 @@ impl Provider {
         };
     }
 
-    /// Whether every store has seen a complete list, so that an absence means something.
-    pub fn synced(&self) -> bool {
-        self.all_stores().all(Store::synced)
-    }
-
+    /// Waits until every store has seen a complete list, so that an absence means something.
     pub async fn wait_synced(&self) {
         for store in self.all_stores() {
             store.wait_synced().await;

@@ -8,7 +8,9 @@ use super::Provider;
 use super::watching::{id_key, uid_key};
 use crate::cluster::{ObjectKey, Store};
 use crate::engine::format::Match;
-use crate::engine::inputs::{Identity, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, name_of, uid_of};
+use crate::engine::inputs::{
+    Identity, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, instance_of, name_of, uid_of,
+};
 use crate::engine::service::{KindRef, WatchRule};
 use crate::record::{InstanceRecord, PlannedObject};
 
@@ -39,13 +41,15 @@ impl Provider {
             && annotation(object, LIFE_ANNOTATION).is_none_or(|life| life == identity.life.to_string())
     }
 
-    /// Whether an object is the one that a plan means. Where its uid is known, nothing else tells.
-    pub fn is_planned(&self, object: &Value, planned: &PlannedObject) -> bool {
+    /// Whether an object is the one that the plan of an instance means. Where its uid is known, nothing else
+    /// tells; else the id counts too, since a caller who chooses names may choose another instance's.
+    pub fn is_planned(&self, object: &Value, id: &str, planned: &PlannedObject) -> bool {
         let named = name_of(object) == planned.name;
         match &planned.uid {
             Some(uid) => named && uid_of(object) == uid,
             None => {
                 named
+                    && instance_of(object) == Some(id)
                     && annotation(object, PROVIDER_ANNOTATION) == Some(self.name.as_str())
                     && annotation(object, LIFE_ANNOTATION) == Some(planned.life.to_string().as_str())
             }
@@ -68,7 +72,7 @@ impl Provider {
             let kind = planned.kind_ref();
             let key = ObjectKey::new(self.namespace.as_str(), planned.name.as_str());
             let mut found = self.labelled(&kind).filter_map(|(_, store)| store.get(&key));
-            found.find(|object| self.is_planned(object, planned))
+            found.find(|object| self.is_planned(object, &record.id, planned))
         })
     }
 

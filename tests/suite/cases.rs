@@ -94,7 +94,10 @@ fn a_missing_golden_is_exit_1_and_update_writes_it_once() {
     let told = root.test(&["--update"]);
     assert_eq!(told.code, 0);
     assert!(told.out.starts_with("wrote testdata/cases/storage/small/manifests.yaml\n"), "{told}");
-    assert!(told.out.contains("  /manifests/claim/spec/accessModes/0: nothing -> \"ReadWriteOnce\"\n"), "{told}");
+    assert!(
+        told.out.contains("  /manifests/claim/spec/accessModes/0: nothing -> \"ReadWriteOnce\"\n"),
+        "{told}"
+    );
     assert_eq!(root.test(&["--update"]).out, "1 case: 1 passed, 0 failed, 0 malformed\n");
 }
 
@@ -155,16 +158,46 @@ fn each_mistake_of_a_case_is_told_at_its_place() {
         (case, "life: 1\n", "error[missing-key]", ":1:1\n", "`operation`"),
         (case, "operation: create\n\tlife: 1\n", "error[malformed-yaml]", ":2:", ""),
         (case, "operation: create\nlife: 0\n", "error[malformed-life]", "", ""),
-        (case, "operation: create\nsettings:\n  default_acess_mode: a\n", "error[unknown-setting]", ":3:3\n", "`default_access_mode`"),
-        (case, "operation: create\nsettings:\n  default_access_mode: Often\n", "error[wrong-setting]", ":3:24\n", "ReadOnlyMany"),
-        (case, "operation: create\nassert:\n  - path: /manifest/claim\n    absent: true\n", "error[malformed-assertion]", ":3:11\n", "/manifests"),
-        (case, "operation: create\nassert:\n  - path: /view/id\n", "error[malformed-assertion]", ":3:5\n", "`contains`"),
+        (
+            case,
+            "operation: create\nsettings:\n  default_acess_mode: a\n",
+            "error[unknown-setting]",
+            ":3:3\n",
+            "`default_access_mode`",
+        ),
+        (
+            case,
+            "operation: create\nsettings:\n  default_access_mode: Often\n",
+            "error[wrong-setting]",
+            ":3:24\n",
+            "ReadOnlyMany",
+        ),
+        (
+            case,
+            "operation: create\nassert:\n  - path: /manifest/claim\n    absent: true\n",
+            "error[malformed-assertion]",
+            ":3:11\n",
+            "/manifests",
+        ),
+        (
+            case,
+            "operation: create\nassert:\n  - path: /view/id\n",
+            "error[malformed-assertion]",
+            ":3:5\n",
+            "`contains`",
+        ),
         (case, "operation: update\n", "error[missing-body]", "", "patch.json"),
         ("storage/small/objekts.yaml", "", "error[unknown-file]", ":1:1\n", "`objects.yaml`"),
         ("storage/small/spec.json", "{}", "error[file-twice]", "", ""),
         ("storage/small/patch.json", "{}", "error[unused-body]", "", ""),
         ("storage/small/objects.yaml", "- kind: Pod\n", "error[no-kind]", ":1:3\n", ""),
-        ("storage/small/objects.yaml", "- apiVersion: v1\n  kind: Evnt\n", "error[unwatched-kind]", ":2:9\n", "`v1 Event`"),
+        (
+            "storage/small/objects.yaml",
+            "- apiVersion: v1\n  kind: Evnt\n",
+            "error[unwatched-kind]",
+            ":2:9\n",
+            "`v1 Event`",
+        ),
         ("storage/small/manifests.yaml", "a: [\n", "error[malformed-yaml]", "manifests.yaml:", ""),
     ];
     for (file, text, code, place, help) in mistakes {
@@ -219,7 +252,9 @@ fn an_assertion_that_does_not_hold_is_shown_with_its_place() {
     root.write("testdata/cases/storage/small/case.yaml", case);
     let told = root.test(&["--update"]);
     assert_eq!(told.code, 1);
-    for text in ["case.yaml:3:11: /status/status", "case.yaml:5:11: /view/id", "case.yaml:7:11: /status/message"] {
+    for text in
+        ["case.yaml:3:11: /status/status", "case.yaml:5:11: /view/id", "case.yaml:7:11: /status/message"]
+    {
         assert!(told.out.contains(text), "{told}");
     }
     assert!(told.out.contains("expected \"RUNNING\"\n    found    \"PROVISIONING\""), "{told}");
@@ -288,12 +323,18 @@ fn coverage_names_what_no_case_reaches_and_fails() {
         "[[status.rule]]\nname    = \"lost\"",
         "[[status.rule]]\nname    = \"odd\"\nwhen    = \"claim.status.phase == 'Odd'\"\nstatus  = \"FAILED\"\nmessage = \"odd\"\n\n[[status.rule]]\nname    = \"lost\"",
     );
-    root.replace("mappings/storage/claim.yaml", "metadata:", "metadata:\n  annotations:\n    $if: \"spec.tier == 'platinum'\"\n    tier: \"yes\"");
+    root.replace(
+        "mappings/storage/claim.yaml",
+        "metadata:",
+        "metadata:\n  annotations:\n    $if: \"spec.tier == 'platinum'\"\n    tier: \"yes\"",
+    );
     let told = root.test(&["--coverage"]);
     assert_eq!(told.code, 1);
     let unreached: Vec<&str> = told.out.lines().filter(|line| line.contains("never")).collect();
     assert_eq!(unreached.len(), 2, "{told}");
-    assert!(unreached[0].starts_with("  mappings/storage/claim.yaml:5:") && unreached[0].ends_with("never true"));
+    assert!(
+        unreached[0].starts_with("  mappings/storage/claim.yaml:5:") && unreached[0].ends_with("never true")
+    );
     assert!(unreached[1].contains("mapping.toml:") && unreached[1].ends_with("the row `odd` never matched"));
     assert_eq!(root.test(&[]).code, 0, "without --coverage it is no matter");
     let told = root.test(&["--coverage", "--filter", "the-smallest-spec"]);
@@ -307,7 +348,11 @@ fn a_case_sees_no_more_of_an_object_than_the_provider_keeps() {
     root.remove("testdata/cases/storage/small/manifests.yaml");
     root.write("testdata/cases/storage/small/case.yaml", "operation: status\n");
     let claim = "- apiVersion: v1\n  kind: PersistentVolumeClaim\n  metadata: {name: data, uid: a}\n  status: {phase: Pending}\n";
-    let event = |uid: &str| format!("- apiVersion: v1\n  kind: Event\n  metadata: {{name: e}}\n  involvedObject: {{uid: {uid}}}\n  reason: WaitForFirstConsumer\n");
+    let event = |uid: &str| {
+        format!(
+            "- apiVersion: v1\n  kind: Event\n  metadata: {{name: e}}\n  involvedObject: {{uid: {uid}}}\n  reason: WaitForFirstConsumer\n"
+        )
+    };
     for (uid, rule) in [("a", "waiting for the first consumer"), ("b", "being provisioned")] {
         root.write("testdata/cases/storage/small/objects.yaml", &format!("{claim}{}", event(uid)));
         root.test(&["--update"]);
