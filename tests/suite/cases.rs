@@ -1,5 +1,6 @@
 //! `mapwright test`: the shipped cases, exit codes, what is printed, and what each option promises.
 
+mod page;
 mod root;
 mod watch;
 
