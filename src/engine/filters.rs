@@ -55,6 +55,9 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     (Callable::Filter, "count", "the number of items or characters", |env, n| {
         env.add_filter(n, builtin::length)
     }),
+    (Callable::Filter, "decimal_unit", "`1Gi` as `1GB`; the way back from binary_unit", |env, n| {
+        env.add_filter(n, decimal_unit);
+    }),
     (Callable::Filter, "default", "another value where this one is undefined", |env, n| {
         env.add_filter(n, builtin::default);
     }),
@@ -139,6 +142,9 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     (Callable::Filter, "trim", "without white space at both ends", |env, n| env.add_filter(n, builtin::trim)),
     (Callable::Filter, "unique", "each item once", |env, n| env.add_filter(n, builtin::unique)),
     (Callable::Filter, "upper", "in capital letters", |env, n| env.add_filter(n, builtin::upper)),
+    (Callable::Filter, "without", "a map without some keys; undefined where none is left", |env, n| {
+        env.add_filter(n, without);
+    }),
     (
         Callable::Test,
         "controlled_by",
@@ -190,6 +196,28 @@ fn binary_unit(text: String) -> Result<String, Error> {
         .ok_or_else(|| {
             Error::new(ErrorKind::InvalidOperation, format!("`{text}` does not end in MB, GB or TB"))
         })
+}
+
+/// Other spellings of an amount have no decimal twin, and stay as they are.
+fn decimal_unit(text: String) -> String {
+    let units = [("Mi", "MB"), ("Gi", "GB"), ("Ti", "TB")];
+    let twin =
+        units.iter().find_map(|(binary, decimal)| Some(format!("{}{decimal}", text.strip_suffix(binary)?)));
+    twin.unwrap_or(text)
+}
+
+fn without(map: Value, keys: Value) -> Result<Value, Error> {
+    if map.is_undefined() || map.is_none() {
+        return Ok(map);
+    }
+    let gone: Vec<Value> = keys.try_iter()?.collect();
+    let mut pairs = Vec::new();
+    for key in map.try_iter()? {
+        if !gone.contains(&key) {
+            pairs.push((key.clone(), map.get_item(&key)?));
+        }
+    }
+    Ok(if pairs.is_empty() { Value::UNDEFINED } else { Value::from_pairs(pairs) })
 }
 
 fn merge(base: Value, over: Value) -> Result<Value, Error> {

@@ -72,11 +72,9 @@ impl Service {
             }
         };
         for name in &top {
-            for root in ["", request.root] {
-                let pointer = format!("{root}/{}", name.replace('/', "~1"));
-                if request.body.pointer(&pointer).is_some() {
-                    add(pointer, name);
-                }
+            let pointer = child("", name);
+            if request.body.pointer(&pointer).is_some() {
+                add(pointer, name);
             }
         }
         for path in in_spec {

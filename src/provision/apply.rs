@@ -102,13 +102,7 @@ pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Re
     remove_objects(provider, &known.record.id, known.record.plan.iter()).await?;
     let first = known.record.life == 1 && known.record.owed_end.is_none();
     if first {
-        let version = Preconditions {
-            uid: Some(&known.stored.uid),
-            resource_version: Some(&known.stored.resource_version),
-        };
-        provider.records.delete(&known.stored.name, version).await?;
-        provider.forget(&known.stored);
-        return Ok(());
+        return provider.drop_record(known).await;
     }
     let record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
     provider.update_record(known, record).await.map(|_| ())
@@ -118,7 +112,7 @@ pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Re
 pub async fn complete(provider: &Provider, known: &Known) -> Result<(), Refusal> {
     let mut objects = Vec::new();
     for planned in &known.record.plan {
-        let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+        let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
         objects.extend(there.filter(|object| provider.is_planned(object, &known.record.id, planned)));
@@ -168,7 +162,7 @@ pub async fn remove_objects<'p>(
 }
 
 async fn remove(provider: &Provider, id: &str, planned: &PlannedObject) -> Result<(), Refusal> {
-    let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+    let kind = planned.kind_ref();
     let resource = provider.resource(&kind).await?;
     let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
     let Some(object) = there.filter(|object| provider.is_planned(object, id, planned)) else {
@@ -205,7 +199,7 @@ fn propagation(provider: &Provider, planned: &PlannedObject) -> Propagation {
 /// Whether the cluster itself says that no root of a record's lives is left.
 pub async fn confirm_gone(provider: &Provider, record: &InstanceRecord) -> Result<bool, Refusal> {
     for planned in record.all_planned().filter(|planned| planned.root) {
-        let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+        let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
         if there.is_some_and(|object| provider.is_planned(&object, &record.id, planned)) {

@@ -1,9 +1,8 @@
 //! A deletion: the record says so first, then everything of the instance goes.
 
 use super::answer::problem_of;
-use super::claim::key_reused;
 use super::{Provisioner, remove_objects};
-use crate::cluster::RefusalKind;
+use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::names::DNS_LABEL;
 use crate::engine::problem::Problem;
 use crate::provider::Known;
@@ -29,9 +28,6 @@ impl Provisioner {
             if known.record.state == State::Deleting {
                 return Ok(known);
             }
-            if known.record.key_use(key, Method::Create).is_some() {
-                return Err(key_reused());
-            }
             let mut record = InstanceRecord {
                 state: State::Deleting,
                 owed_end: Some(known.record.life),
@@ -41,7 +37,7 @@ impl Provisioner {
             record.use_key(key, Method::Delete, "");
             match self.update_record(&known, record).await {
                 Ok(known) => return Ok(known),
-                Err(refusal) if refusal.kind == RefusalKind::Conflict => {
+                Err(refusal) if is_overtaken(&refusal) => {
                     known = self.reread(&known.record.id).await?;
                 }
                 Err(refusal) => return Err(problem_of(&refusal, "marking the record")),
@@ -51,7 +47,7 @@ impl Provisioner {
 
     /// The record as it is now, where a version that was read is out of date.
     pub(super) async fn reread(&self, id: &str) -> Result<Known, Problem> {
-        let live = self.provider.find_own_live(id).await;
+        let live = self.provider.find_live(id).await;
         let live = live.map_err(|refusal| problem_of(&refusal, "reading the record"))?;
         live.filter(|known| known.record.state != State::Tombstone)
             .ok_or_else(|| Problem::not_found(format!("there is no instance `{}`", super::shown(id))))
@@ -64,9 +60,14 @@ impl Provisioner {
         }
         let mut candidates = self.provider.find_by_name(id);
         if DNS_LABEL.accepts(id) {
-            let live = self.provider.find_own_live(id).await;
+            let live = self.provider.find_live(id).await;
             candidates.extend(live.map_err(|refusal| problem_of(&refusal, "reading the record"))?);
         }
         Ok(candidates.iter().any(|known| known.record.key_use(key, Method::Delete).is_some()))
     }
+}
+
+/// Somebody else wrote the record first; an adopted instance has its record created by the first write.
+fn is_overtaken(refusal: &Refusal) -> bool {
+    matches!(refusal.kind, RefusalKind::Conflict | RefusalKind::AlreadyExists)
 }

@@ -15,6 +15,7 @@ mod update;
 pub use answer::problem_of;
 pub use apply::{complete, confirm_gone, remove_objects};
 pub use page::{KEY_MARKER, PageTokens};
+pub use update::resume;
 
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ impl Provisioner {
         if !DNS_LABEL.accepts(id) {
             return Err(missing());
         }
-        let live = provider.find_own_live(id).await;
+        let live = provider.find_live(id).await;
         match live.map_err(|refusal| problem_of(&refusal, "reading the record"))? {
             Some(known) if provider.is_visible(&known.record) => Ok(known),
             _ => self.named(id).ok_or_else(missing),

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 use super::Provisioner;
 use super::answer::broken_rule;
 use crate::engine::problem::Problem;
+use crate::engine::status::Observation;
 use crate::engine::view::Header;
-use crate::provider::Known;
+use crate::provider::{Instance, Known};
 use crate::record::State;
 
 /// Items on a page where the caller does not say.
@@ -88,6 +89,14 @@ impl Provisioner {
         self.present(known)?.ok_or_else(gone)
     }
 
+    /// The answer of a repeated create: the same instance, with its status as it is now, also when it has
+    /// ended since.
+    pub(super) fn replay(&self, known: Known) -> Result<Value, Problem> {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.observe(&instance).map_err(|error| broken_rule(&error))?;
+        self.document(&instance, seen)
+    }
+
     /// The answer for an instance; none where its status says that it is gone.
     fn present(&self, known: Known) -> Result<Option<Value>, Problem> {
         let provider = &self.provider;
@@ -97,13 +106,17 @@ impl Provisioner {
         if seen.status == provider.service.status.gone && !deleting {
             return Ok(None);
         }
+        self.document(&instance, seen).map(Some)
+    }
+
+    fn document(&self, instance: &Instance, seen: Observation) -> Result<Value, Problem> {
         let header = Header {
             status: seen.status,
             status_message: seen.message,
             create_time: instance.known.record.create_time.clone(),
         };
-        let answer = provider.service.view(&instance.identity, &instance.inputs, &header);
-        answer.map(Some).map_err(|error| broken_rule(&error))
+        let answer = self.provider.service.view(&instance.identity, &instance.inputs, &header);
+        answer.map_err(|error| broken_rule(&error))
     }
 
     /// Before the first complete list, an absence in memory means nothing: a start is waited for.

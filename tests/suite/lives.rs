@@ -45,29 +45,6 @@ async fn of_twenty_creates_of_one_id_one_succeeds() {
     dcm.only(&Kind::SERVICE, "only").await;
 }
 
-#[tokio::test]
-async fn two_processes_share_the_claim_on_an_id() {
-    let objects = Shared::get().await.unwrap().objects("two").await.unwrap();
-    let name = format!("sp-{}", objects.namespace());
-    let first = Dcm::start_in(objects.clone(), |launch| launch.env("SP_NAME", &name)).await;
-    let second = Dcm::start_in(objects, |launch| launch.env("SP_NAME", &name)).await;
-    let path = format!("{CONTAINERS}?id=only");
-    let body = json!({ "spec": web_with_ports(&[(80, "internal")]) });
-    let answers = join_all((0..20).map(|number| {
-        let dcm = if number % 2 == 0 { &first } else { &second };
-        dcm.post(&path, &body)
-    }));
-    exactly_one_succeeded(&answers.await);
-    first.only(&Kind::DEPLOYMENT, "only").await;
-    first.only(&Kind::SERVICE, "only").await;
-    // What one of them made, the other knows.
-    assert_eq!(first.read(CONTAINERS, "only").await["id"], "only");
-    assert_eq!(second.read(CONTAINERS, "only").await["id"], "only");
-    assert_eq!(second.delete(CONTAINERS, "only").await.status, 204);
-    first.is_gone(CONTAINERS, "only").await;
-    first.is_swept("only").await;
-}
-
 fn exactly_one_succeeded(answers: &[Answer]) {
     let made = answers.iter().filter(|answer| answer.status == 201).count();
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();

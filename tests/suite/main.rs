@@ -1,14 +1,15 @@
 //! The one suite: every promise of the product as a sentence. One program, so that the tests share servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
+mod adoption;
 mod bus;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
 mod containers;
 mod controllers;
-mod crashes;
 mod dcm;
+mod deaths;
 mod delivery;
 mod events;
 mod field_requests;
@@ -16,9 +17,11 @@ mod field_status;
 mod http;
 mod ledger;
 mod lives;
+mod outages;
 mod refusal;
 mod registration;
 mod registry_rules;
+mod replicas;
 mod settings;
 mod start;
 mod strings;
