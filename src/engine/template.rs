@@ -3,7 +3,7 @@
 //! A template is never rendered as text and parsed again, so nothing that a caller sends can change the
 //! shape of a manifest or the type of a field.
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::diagnostic::{Findings, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf};
@@ -65,6 +65,12 @@ impl Template {
         let mut paths = Vec::new();
         self.root.paths("", &mut paths);
         paths
+    }
+
+    /// A JSON Schema of what the template gives, as far as that is known before it is rendered. What a lone
+    /// expression gives is asked for: it is the one thing that the template does not say itself.
+    pub fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
+        self.root.schema(of_expression)
     }
 
     pub fn expressions(&self) -> Vec<&Expression> {
@@ -134,6 +140,30 @@ impl Node {
             }
             // A directive decides whether the whole is there, so the whole is what the template writes.
             _ => paths.push(at.to_owned()),
+        }
+    }
+
+    fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
+        match self {
+            Self::Literal(value) => json!({ "const": value }),
+            Self::Leaf(Leaf::Literal(text)) => json!({ "const": text }),
+            Self::Leaf(Leaf::Mixture(_)) => json!({ "type": "string" }),
+            Self::Leaf(Leaf::Lone(expression)) => of_expression(expression),
+            Self::Map(members) => {
+                let schemas = members.iter().map(|(key, node)| (key.clone(), node.schema(of_expression)));
+                json!({ "type": "object", "properties": schemas.collect::<Map<_, _>>() })
+            }
+            Self::List(nodes) => match nodes.as_slice() {
+                [Self::Directed(only)] => {
+                    json!({ "type": "array", "items": only.body.schema(of_expression) })
+                }
+                [only] => json!({ "type": "array", "items": only.schema(of_expression) }),
+                _ => json!({ "type": "array", "items": {} }),
+            },
+            Self::Directed(directed) => {
+                let body = directed.body.schema(of_expression);
+                if directed.each.is_some() { json!({ "type": "array", "items": body }) } else { body }
+            }
         }
     }
 

@@ -63,15 +63,14 @@ async fn malformed_escapes_are_invalid_arguments_with_the_path_as_sent() {
 async fn a_wrong_method_is_405_and_allow_names_the_right_ones() {
     let server = started().await;
     for (method, path, allow) in [
-        ("PUT", "/api/v1alpha1/things/a", "DELETE, GET, HEAD"),
-        ("PATCH", "/api/v1alpha1/things/a", "DELETE, GET, HEAD"),
-        ("DELETE", "/api/v1alpha1/plain/a", "GET, HEAD, PATCH"),
-        ("DELETE", "/api/v1alpha1/things", "GET, HEAD, POST"),
-        ("POST", "/api/v1alpha1/things/health", "GET, HEAD"),
-        ("POST", "/health", "GET, HEAD"),
-        ("GET", "/api/v1alpha1/things/a:stop", "POST"),
-        ("POST", "/api/v1alpha1/things/a:logs", "GET, HEAD"),
-        ("OPTIONS", "/api/v1alpha1/things", "GET, HEAD, POST"),
+        ("PUT", "/api/v1alpha1/things/a", "DELETE, GET, HEAD, OPTIONS"),
+        ("PATCH", "/api/v1alpha1/things/a", "DELETE, GET, HEAD, OPTIONS"),
+        ("DELETE", "/api/v1alpha1/plain/a", "GET, HEAD, OPTIONS, PATCH"),
+        ("DELETE", "/api/v1alpha1/things", "GET, HEAD, OPTIONS, POST"),
+        ("POST", "/api/v1alpha1/things/health", "GET, HEAD, OPTIONS"),
+        ("POST", "/health", "GET, HEAD, OPTIONS"),
+        ("GET", "/api/v1alpha1/things/a:stop", "OPTIONS, POST"),
+        ("POST", "/api/v1alpha1/things/a:logs", "GET, HEAD, OPTIONS"),
     ] {
         let answer = server.ask(bare(method, path)).await;
         answer.problem(405);

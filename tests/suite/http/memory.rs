@@ -56,8 +56,8 @@ impl Resources for Memory {
         vec![things, plain].into()
     }
 
-    fn openapi(&self) -> Value {
-        json!({ "openapi": "3.1.0" })
+    fn openapi(&self) -> String {
+        json!({ "openapi": "3.1.0" }).to_string()
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {
