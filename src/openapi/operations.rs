@@ -66,7 +66,7 @@ pub(super) fn parameters() -> Value {
             "description": "The instance's id; where no instance has it, the `metadata.name` of the only one that has.",
         },
         "new-id": {
-            "name": "id", "in": "query", "schema": id_schema(),
+            "name": "id", "in": "query", "schema": new_id_schema(),
             "description": "The id of the new instance; a UUID where it is left out.",
         },
         "max_page_size": {
@@ -90,12 +90,18 @@ pub(super) fn parameters() -> Value {
     })
 }
 
-/// An RFC 1123 label that names nothing else below a collection.
+/// An RFC 1123 label.
 fn id_schema() -> Value {
     json!({
-        "type": "string", "minLength": 1, "maxLength": 63,
-        "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "not": { "const": "health" },
+        "type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
     })
+}
+
+/// A label that names nothing else below a collection.
+fn new_id_schema() -> Value {
+    let mut schema = id_schema();
+    schema["not"] = json!({ "const": "health" });
+    schema
 }
 
 /// A GET that answers with one JSON document, and the HEAD beside it.
@@ -226,10 +232,31 @@ impl Typed<'_> {
             "The body is `{\"spec\": ...}` or the spec itself. All faults of it are answered at once.",
         );
         let mut answers = Map::new();
-        answers.insert("201".to_owned(), responses::json("The new instance", &reference("schemas", name)));
+        let mut created = responses::json("The new instance", &reference("schemas", name));
+        created["links"] = self.links();
+        answers.insert("201".to_owned(), created);
         answers.extend(self.problems.refer(&[400, 405, 406, 409, 413, 415, 422, 500, 503]));
         let body = body(&format!("{name}-create"), &["application/json"]);
         described.operation(&["new-id", "idempotency-key"], Some(body), answers)
+    }
+
+    /// What may be done with a new instance by its id.
+    fn links(&self) -> Value {
+        let methods = [
+            (Operation::Read, "Get", "Reads the new instance"),
+            (Operation::Update, "Update", "Changes the new instance"),
+            (Operation::Delete, "Delete", "Deletes the new instance"),
+        ];
+        let declared = methods.into_iter().filter(|(operation, ..)| self.declares(*operation));
+        let links = declared.map(|(_, method, description)| {
+            let id = format!("{method}{}", pascal(&self.service.service_type));
+            let parameters = json!({ "id": "$response.body#/id" });
+            (
+                method.to_owned(),
+                json!({ "operationId": id, "parameters": parameters, "description": description }),
+            )
+        });
+        Value::Object(links.collect())
     }
 
     fn update(&self) -> Value {
@@ -248,7 +275,6 @@ impl Typed<'_> {
     }
 
     fn delete(&self) -> Value {
-        let name = &self.service.service_type;
         let described = self.described(
             "Delete",
             "Delete",

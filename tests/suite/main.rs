@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod adoption;
+mod bad_input;
 mod bus;
 mod cloudevent;
 mod cluster;

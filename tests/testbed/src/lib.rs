@@ -35,6 +35,9 @@ pub mod objects;
 /// Polling with a deadline.
 pub mod wait;
 
+/// What the provider promises, held against what it answers.
+pub mod contract;
+
 /// A small HTTP client.
 pub mod http;
 
@@ -45,6 +48,7 @@ pub mod provider;
 pub mod events;
 
 pub use binaries::Binaries;
+pub use contract::Contract;
 pub use control_plane::{ControlPlane, Setup};
 pub use events::Events;
 pub use failure::{Context, Failure, Result};
