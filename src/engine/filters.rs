@@ -7,6 +7,7 @@ use minijinja::tests as builtin_tests;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::attributes;
 use crate::names::{DNS_LABEL, dns_label};
 use crate::quantity::Quantity;
 
@@ -99,7 +100,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "lower", "in small letters", |env, n| env.add_filter(n, builtin::lower)),
     (Callable::Filter, "map", "one attribute or filter of each item", |env, n| {
-        env.add_filter(n, builtin::map)
+        env.add_filter(n, attributes::map)
     }),
     (Callable::Filter, "max", "the largest item", |env, n| env.add_filter(n, builtin::max)),
     (Callable::Filter, "merge", "a map with the members of another laid over it", |env, n| {
@@ -122,7 +123,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "reject", "the items that fail a test", |env, n| env.add_filter(n, builtin::reject)),
     (Callable::Filter, "rejectattr", "the items whose attribute fails a test", |env, n| {
-        env.add_filter(n, builtin::rejectattr);
+        env.add_filter(n, attributes::rejectattr);
     }),
     (Callable::Filter, "replace", "with each occurrence of a text replaced", |env, n| {
         env.add_filter(n, builtin::replace);
@@ -132,7 +133,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "select", "the items that pass a test", |env, n| env.add_filter(n, builtin::select)),
     (Callable::Filter, "selectattr", "the items whose attribute passes a test", |env, n| {
-        env.add_filter(n, builtin::selectattr);
+        env.add_filter(n, attributes::selectattr);
     }),
     (Callable::Filter, "sort", "sorted", |env, n| env.add_filter(n, builtin::sort)),
     (Callable::Filter, "split", "text cut at a separator", |env, n| env.add_filter(n, builtin::split)),
@@ -268,7 +269,7 @@ fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
     for item in indexed(items)? {
         let value = item.get_attr("value")?;
         let key = match &attribute {
-            Some(name) => value.get_attr(name)?,
+            Some(path) => attributes::at_path(&value, path),
             None => value,
         };
         if seen.contains(&key) {

@@ -5,6 +5,9 @@
 
 mod chores;
 mod deliver;
+mod standby;
+
+pub use standby::take_turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -73,7 +76,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 const OPEN_AGAIN: Duration = Duration::from_millis(500);
 
 impl Monitor {
-    pub fn new(
+    fn new(
         provider: Arc<Provider>,
         bus: Bus,
         settings: MonitorSettings,
@@ -97,7 +100,7 @@ impl Monitor {
     }
 
     /// Runs until `shutdown`, then flushes what is owed.
-    pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+    async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
         let provider = self.provider.clone();
         tokio::select! {
             () = provider.wait_synced() => {}
@@ -187,13 +190,22 @@ impl Monitor {
                 let claim = record.claim.clone();
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
-            State::Deleting if !self.provider.roots_left(record) => self.begin(Chore::End(known)),
+            State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
             State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
             State::Deleting => self.report(known),
             State::Tombstone => {}
+        }
+    }
+
+    /// The roots are gone; what they leave behind may take its time, and nothing is said meanwhile.
+    fn end_if_gone(&mut self, known: Known) {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.service.observe(&instance.identity, &instance.inputs);
+        if seen.is_ok_and(|seen| seen.status == self.provider.service.status.gone) {
+            self.begin(Chore::End(instance.known));
         }
     }
 

@@ -92,7 +92,9 @@ impl Provider {
     pub fn observe(&self, instance: &Instance) -> Result<Observation, EvalError> {
         let seen = self.service.observe(&instance.identity, &instance.inputs)?;
         let word = &self.service.status.deleting;
-        if instance.known.record.state != State::Deleting || word.as_ref() == Some(&seen.status) {
+        let record = &instance.known.record;
+        let deleting = record.state == State::Deleting || self.roots_end(record);
+        if !deleting || seen.status == self.service.status.gone || word.as_ref() == Some(&seen.status) {
             return Ok(seen);
         }
         let status = match word {
@@ -139,11 +141,7 @@ impl Provider {
         };
     }
 
-    /// Whether every store has seen a complete list, so that an absence means something.
-    pub fn synced(&self) -> bool {
-        self.all_stores().all(Store::synced)
-    }
-
+    /// Waits until every store has seen a complete list, so that an absence means something.
     pub async fn wait_synced(&self) {
         for store in self.all_stores() {
             store.wait_synced().await;

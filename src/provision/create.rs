@@ -123,7 +123,7 @@ impl Provisioner {
             self.provider.saw(&manifest.kind, object);
         }
         self.provider.has_answered(&known.record.id, known.record.life);
-        let answer = self.show(known.clone());
+        let answer = self.show(known.clone()).map(as_made);
         let provider = self.provider.clone();
         tokio::spawn(async move {
             if let Err(refusal) = promote(&provider, &known, &objects).await {
@@ -151,4 +151,10 @@ impl Provisioner {
         }
         problem
     }
+}
+
+/// An instance changes after its create, not within it: the cluster may be faster than our answer.
+fn as_made(mut answer: Value) -> Value {
+    answer["update_time"] = answer["create_time"].clone();
+    answer
 }

@@ -97,7 +97,7 @@ async fn look_live(
         let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        if let Some(object) = there.filter(|object| provider.is_planned(object, planned)) {
+        if let Some(object) = there.filter(|object| provider.is_planned(object, &record.id, planned)) {
             provider.saw(&kind, &object);
             live.push((planned.clone(), object));
         }
