@@ -4,9 +4,43 @@ use minijinja::Value;
 use minijinja::value::{Serde, ValueKind};
 use serde_json::Value as Json;
 
-/// A JSON document as a value of an expression.
+/// A JSON document as a value of an expression. A whole number is an integer, however it was written: `80.0`
+/// is 80 to JSON Schema, but Kubernetes reads no fraction where it wants an integer.
 pub fn from_json(json: &Json) -> Value {
-    Value::from(Serde(json))
+    if !holds_written_fraction(json) {
+        return Value::from(Serde(json));
+    }
+    let mut plain = json.clone();
+    write_whole(&mut plain);
+    Value::from(Serde(&plain))
+}
+
+fn holds_written_fraction(json: &Json) -> bool {
+    match json {
+        Json::Number(number) => whole(number).is_some(),
+        Json::Array(items) => items.iter().any(holds_written_fraction),
+        Json::Object(members) => members.values().any(holds_written_fraction),
+        _ => false,
+    }
+}
+
+fn write_whole(json: &mut Json) {
+    match json {
+        Json::Number(number) => {
+            if let Some(whole) = whole(number) {
+                *json = whole.into();
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(write_whole),
+        Json::Object(members) => members.values_mut().for_each(write_whole),
+        _ => {}
+    }
+}
+
+/// The integer that a number with a written fraction is, as far as floating point is exact.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
 /// The JSON of a value. Undefined and none are absent.
