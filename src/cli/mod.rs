@@ -23,7 +23,7 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
-    /// Run the cases of mappings, and show each leaf that differs.
+    // What it does, and an example, stand with its arguments: a comment here would hide them from --help.
     Test(test::Arguments),
 }
 

@@ -87,10 +87,10 @@ impl Service {
         }
         for (watch, objects) in self.watches.iter().zip(&inputs.observed) {
             // A later watch may order its candidates by an earlier one.
-            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone(), None);
+            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone());
             values.extend(representative(watch, objects, &so_far)?);
         }
-        Ok(Scope::root(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
+        Ok(Scope::traced(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
     }
 }
 

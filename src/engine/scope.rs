@@ -29,7 +29,12 @@ struct Frame {
 
 impl Scope {
     /// The outermost frame: given variables, and `[let]`.
-    pub fn root(
+    pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(String, Value)>) -> Self {
+        Self::traced(program, lets, values, None)
+    }
+
+    /// The outermost frame, for somebody who asks which ways are gone.
+    pub fn traced(
         program: Arc<Program>,
         lets: Lets,
         values: Vec<(String, Value)>,
