@@ -19,6 +19,7 @@ use crate::engine::names::dns_label;
 use crate::engine::service::Service;
 use crate::files::{MappingRoot, Unreadable};
 use crate::http::{self, Limits};
+use crate::kinds;
 use crate::leader::{self, Leadership};
 use crate::monitor::{self, MonitorSettings, MonitorState};
 use crate::provider::{Parts, Provider};
@@ -86,12 +87,13 @@ fn load(options: &ServeOptions) -> Result<Vec<Arc<Service>>, StartError> {
     let known = root.types().map_err(StartError::Unreadable)?;
     let wanted = if options.types.is_empty() { &known } else { &options.types };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     let mut services = Vec::new();
     for name in wanted {
         if !known.contains(name) {
             return Err(StartError::UnknownType { name: name.clone(), known });
         }
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => services.push(Arc::new(service)),
             Err(found) => findings.append(found),
         }

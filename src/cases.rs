@@ -19,6 +19,7 @@ use crate::engine::diagnostic::{Findings, suggestion};
 use crate::engine::service::{Service, WatchRule};
 use crate::engine::source::Source;
 use crate::files::{MappingRoot, Unreadable, entries};
+use crate::kinds;
 use crate::provider::prune;
 
 /// Where the cases of a mapping root are, below it.
@@ -74,6 +75,7 @@ impl Suite {
             findings: Findings::default(),
             unreadable: Vec::new(),
         };
+        let kinds = kinds::of(&files, &mut suite.findings);
         for folder in folders(&root.join(CASES))? {
             let name = name_of(&folder);
             let cases = folders(&folder)?.into_iter().map(|case| format!("{name}/{}", name_of(&case)));
@@ -85,7 +87,7 @@ impl Suite {
                 suite.unknown_type(&name, &known);
                 continue;
             }
-            match Service::load(&files, &name) {
+            match Service::load(&files, &name, &kinds) {
                 Ok(service) => suite.add(name, service, cases, coverage),
                 Err(findings) => suite.findings.append(findings),
             }

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod init;
 mod serve;
 mod test;
 
@@ -25,6 +26,8 @@ enum Command {
     Check(check::Arguments),
     // What it does, and an example, stand with its arguments: a comment here would hide them from --help.
     Test(test::Arguments),
+    /// Write a new mapping for a kind.
+    Init(init::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -53,5 +56,6 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
+        Command::Init(arguments) => init::run(&arguments).into(),
     }
 }

@@ -122,10 +122,11 @@ impl Service {
             }
             for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
             {
-                let ran = self.run(check, &scope, request);
-                scope.mark(|| Point::Check(index), ran.as_ref().is_ok_and(|found| !found.is_empty()));
-                match ran {
-                    Ok(found) => faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault))),
+                match self.run(check, &scope, request) {
+                    Ok(found) => {
+                        scope.mark(|| Point::Check(index), !found.is_empty());
+                        faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault)));
+                    }
                     // A rule need not understand what the schema has refused.
                     Err(_) if broken => {}
                     Err(error) => return Err(error),

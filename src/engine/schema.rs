@@ -24,12 +24,18 @@ impl SchemaFault {
     pub fn rooted(&self, root: &str) -> Fault {
         Fault { pointer: Some(format!("{root}{}", self.pointer)), detail: self.detail.clone() }
     }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
 }
 
 /// A schema, compiled once.
 #[derive(Debug)]
 pub struct Schema {
     pub document: Value,
+    /// The file that it was read from.
+    pub source: Source,
     validator: Validator,
 }
 
@@ -41,7 +47,7 @@ impl Schema {
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
-            Ok(validator) => Some(Self { document, validator }),
+            Ok(validator) => Some(Self { document, source: source.clone(), validator }),
             Err(error) => {
                 let place = tree.nearest(error.instance_path().as_str());
                 findings.add(source, &place.span, "malformed-schema", error.to_string());
@@ -50,14 +56,23 @@ impl Schema {
         }
     }
 
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
+    }
+
     /// Every fault, with pointers from the root of the document.
     pub fn faults(&self, document: &Value) -> Vec<SchemaFault> {
-        let mut faults = Vec::new();
-        for error in self.validator.iter_errors(document) {
-            add_faults(&error, &mut faults);
-        }
-        faults
+        faults_of(&self.validator, document)
     }
+}
+
+/// Every fault that a compiled schema finds, each once.
+pub(crate) fn faults_of(validator: &Validator, document: &Value) -> Vec<SchemaFault> {
+    let mut faults = Vec::new();
+    for error in validator.iter_errors(document) {
+        add_faults(&error, &mut faults);
+    }
+    faults
 }
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
