@@ -93,10 +93,10 @@ impl Service {
         }
         for (watch, objects) in self.watches.iter().zip(&inputs.observed) {
             // A later watch may order its candidates by an earlier one.
-            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone());
+            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone(), None);
             values.extend(representative(watch, objects, &so_far)?);
         }
-        Ok(Scope::traced(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
+        Ok(Scope::root(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
     }
 }
 

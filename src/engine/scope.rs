@@ -30,12 +30,7 @@ struct Frame {
 
 impl Scope {
     /// The outermost frame: given variables, and `[let]`.
-    pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(String, Value)>) -> Self {
-        Self::traced(program, lets, values, None)
-    }
-
-    /// The outermost frame, for somebody who asks which ways are gone.
-    pub fn traced(
+    pub fn root(
         program: Arc<Program>,
         lets: Lets,
         values: Vec<(Arc<str>, Value)>,

@@ -322,7 +322,7 @@ fn coverage_names_what_no_case_reaches_and_fails() {
     root.replace(
         "mappings/storage/mapping.toml",
         "[[status.rule]]\nname    = \"lost\"",
-        "[[status.rule]]\nname    = \"odd\"\nwhen    = \"claim.status.phase == 'Odd'\"\nstatus  = \"FAILED\"\nmessage = \"odd\"\n\n[[status.rule]]\nname    = \"lost\"",
+        "[[status.rule]]\nname    = \"odd\"\nwhen    = \"claim.metadata.name == 'odd'\"\nstatus  = \"FAILED\"\nmessage = \"odd\"\n\n[[status.rule]]\nname    = \"lost\"",
     );
     root.replace(
         "mappings/storage/claim.yaml",
