@@ -39,7 +39,7 @@ enum Command {
     Diff(diff::Arguments),
     /// Print the exact rights of the mappings.
     Rbac(rbac::Arguments),
-    /// Run the cases of mappings, and show each leaf that differs.
+    // What it does, and an example, stand with its arguments: a comment here would hide them from --help.
     Test(test::Arguments),
     /// Write a new mapping for a kind.
     Init(init::Arguments),
