@@ -235,6 +235,7 @@ fn metadata() -> Json {
                 "type": "object",
                 "propertyNames": {
                     "maxLength": 317,
+                    "allOf": [{ "pattern": "^([^/]{1,253}/)?[^/]*$" }],
                     "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
                 },
                 "additionalProperties": {

@@ -12,4 +12,5 @@ mod refusal;
 mod registration;
 mod registry_rules;
 mod settings;
+mod types;
 mod wire;
