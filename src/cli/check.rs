@@ -37,7 +37,8 @@ pub(super) fn run(arguments: &Arguments) -> End {
         match Service::load(&files, name, &kinds) {
             Ok(service) => {
                 let proof = prove(&service, &files, &kinds);
-                if proof.findings.is_empty() {
+                let unread = service.unread_inputs();
+                if proof.findings.is_empty() && unread.is_empty() {
                     let Proof { rendered, refused, .. } = proof;
                     println!(
                         "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
@@ -45,6 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
                     );
                 }
                 findings.append(proof.findings);
+                findings.append(unread);
             }
             Err(found) => findings.append(found),
         }

@@ -4,6 +4,7 @@
 mod check;
 mod init;
 mod serve;
+mod test;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Run the cases of mappings, and show each leaf that differs.
+    Test(test::Arguments),
     /// Write a new mapping for a kind.
     Init(init::Arguments),
 }
@@ -52,6 +55,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
     }
 }

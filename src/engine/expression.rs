@@ -10,6 +10,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use crate::diagnostic::{Findings, suggestion};
 use crate::filters;
 use crate::infer::{Mistake, infer};
+use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Source, Span};
@@ -35,6 +36,7 @@ pub struct Expression {
     pub origins: Arc<[Origin]>,
     /// What is known of its value.
     pub gives: Type,
+    quick: Option<Arc<Quick>>,
 }
 
 /// Literal text mixed with expressions: always a string.
@@ -71,6 +73,18 @@ pub struct Place {
 pub struct EvalError {
     pub message: String,
     pub place: Arc<Place>,
+    /// What a caller sent makes more than there is room for: his to mend, not the mapping's.
+    pub too_large: bool,
+}
+
+impl EvalError {
+    pub fn new(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { message: message.into(), place: place.clone(), too_large: false }
+    }
+
+    pub fn too_large(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { too_large: true, ..Self::new(message, place) }
+    }
 }
 
 impl std::fmt::Display for EvalError {
@@ -85,6 +99,9 @@ impl std::error::Error for EvalError {}
 impl Program {
     pub fn eval(&self, expression: &Expression, scope: &Scope) -> Result<Value, EvalError> {
         let run = || -> Result<Value, Error> {
+            if let Some(quick) = &expression.quick {
+                return quick.eval(&self.env, scope);
+            }
             let template = self.env.get_template(&expression.key)?;
             let captured = template.render_captured(scope.value())?;
             let value = captured.state().lookup(RESULT).unwrap_or_default();
@@ -109,8 +126,7 @@ impl Program {
                 Part::Value(expression) => {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
-                        let message = "undefined inside a text".to_owned();
-                        return Err(EvalError { message, place: expression.place.clone() });
+                        return Err(EvalError::new("undefined inside a text", &expression.place));
                     }
                     out.push_str(&value.to_string());
                 }
@@ -126,7 +142,7 @@ impl Expression {
         if let Some(detail) = error.detail() {
             message = detail.to_owned();
         }
-        EvalError { message, place: self.place.clone() }
+        EvalError::new(message, &self.place)
     }
 
     /// The names of the outermost scope that it reads.
@@ -270,7 +286,14 @@ impl<'a> Compiler<'a> {
             text: spot.text.to_owned(),
         };
         let (reads, origins) = reads.into_parts();
-        Some(Expression { key, place: Arc::new(place), reads: reads.into(), origins: origins.into(), gives })
+        Some(Expression {
+            key,
+            place: Arc::new(place),
+            reads: reads.into(),
+            origins: origins.into(),
+            gives,
+            quick: Quick::of(&tree).map(Arc::new),
+        })
     }
 
     fn unknown_names(&self, reads: &Reads, names: &Names) -> Vec<Mistake> {

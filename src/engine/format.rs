@@ -23,6 +23,8 @@ document! {
         schema_version: Text,
         /// What DCM may ask for, as it is registered.
         operations: Vec<Operation>,
+        /// JSON pointers of the spec that are stored and shown only: nothing else reads them.
+        echoed: Vec<Text>,
         /// The form of problem documents.
         problem: Option<ProblemForm>,
         /// Values that the platform sets.
@@ -43,6 +45,8 @@ document! {
         view: Option<View>,
         /// What PATCH may change, and how.
         update: Option<Update>,
+        /// The way back from objects to a spec, for instances that another program made.
+        adopt: Option<Adopt>,
     }
 
     /// How the problem documents of a type are written.
@@ -63,6 +67,8 @@ document! {
         default: Option<Tree>,
         /// Whether the start fails without it.
         required: bool,
+        /// Whether its value is kept out of explanations and logs.
+        secret: bool,
     }
 
     /// A rule that an instance must pass before anything is written.
@@ -99,6 +105,9 @@ document! {
         owned_by: Option<Text>,
         /// What a deletion does to dependents; in the background where absent.
         propagation: Option<Propagation>,
+        /// JSON pointers of the manifest below which a change restarts pods; where absent `/spec/template`,
+        /// where Kubernetes' controllers keep the template of their pods.
+        restarts: Option<Vec<Text>>,
     }
 
     /// One kind that is observed for each instance.
@@ -180,6 +189,12 @@ document! {
         template: Text,
         /// JSON pointers of the stored spec that are not echoed.
         omit: Vec<Text>,
+    }
+
+    /// How objects without a record show the spec that they were made from.
+    pub struct Adopt {
+        /// A template that reads observed objects and gives a spec.
+        template: Text,
     }
 
     /// What PATCH does.

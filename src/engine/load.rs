@@ -57,6 +57,7 @@ impl<'a> Loader<'a> {
             kinds: self.kinds,
             broken: false,
         };
+        rules.echoed(&schema.document);
         let parts = rules.compile();
         let broken = rules.broken;
         let program = Arc::new(rules.compiler.finish());
@@ -114,7 +115,8 @@ impl<'a> Loader<'a> {
         let objects = mapping.object.iter().map(|object| &object.template);
         let patches = mapping.update.iter().flat_map(|update| &update.r#do).map(|patch| &patch.template);
         let view = mapping.view.iter().map(|view| &view.template);
-        let named: Vec<&Text> = objects.chain(patches).chain(view).collect();
+        let adopt = mapping.adopt.iter().map(|adopt| &adopt.template);
+        let named: Vec<&Text> = objects.chain(patches).chain(view).chain(adopt).collect();
         let folder = self.folder;
         named
             .into_iter()
@@ -162,12 +164,14 @@ impl Parts {
             revision,
             settings: mapping.settings.0.iter().map(setting).collect(),
             schema,
+            echoed: mapping.echoed.iter().map(|pointer| pointer.value.clone()).collect(),
             checks: self.checks,
             objects: self.objects,
             watches: self.watches,
             lookups: self.lookups,
             status: self.status,
             view: self.view,
+            adopt: self.adopt,
             update: update_schema.map(|schema| UpdateRule { schema, set: self.set, patches: self.patches }),
             program,
             lets,
@@ -183,5 +187,6 @@ fn setting((name, setting): &(Text, format::Setting)) -> SettingRule {
         allowed: setting.r#enum.iter().map(|word| word.value.clone()).collect(),
         default: setting.default.as_ref().map(crate::source::Tree::to_json),
         required: setting.required,
+        secret: setting.secret,
     }
 }

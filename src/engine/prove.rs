@@ -149,7 +149,7 @@ impl Trial<'_> {
     }
 
     fn nothing_proven(&self, refusals: &[Problem], findings: &mut Findings) {
-        let source = self.source(&self.service.schema.file);
+        let source = &self.service.schema.source;
         let message = "no spec could be made of this schema that the checks accept, so nothing is proven";
         let fault = refusals.iter().flat_map(|problem| &problem.faults).next();
         let help = fault.map(|fault| {
@@ -159,7 +159,7 @@ impl Trial<'_> {
                 fault.detail
             )
         });
-        findings.add_with_help(&source, &(0..0), "nothing-proven", message, help);
+        findings.add_with_help(source, &(0..0), "nothing-proven", message, help);
     }
 
     fn failing(&self, error: &EvalError) -> Break {

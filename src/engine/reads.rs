@@ -106,6 +106,14 @@ impl std::fmt::Display for Origin {
 }
 
 impl Origin {
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub fn path(&self) -> &[Step] {
+        &self.path
+    }
+
     fn then(&self, step: Step) -> Self {
         let mut path = self.path.clone();
         path.push(step);
@@ -237,7 +245,7 @@ impl Walk<'_> {
             _ => None,
         });
         match filter.name {
-            "list" | "sort" | "reverse" | "unique" | "select" | "reject" => {
+            "list" | "sort" | "reverse" | "unique" | "select" | "reject" | "without" => {
                 self.arguments(&filter.args);
                 base
             }

@@ -32,6 +32,8 @@ pub struct Service {
     pub revision: String,
     pub settings: Vec<SettingRule>,
     pub schema: Schema,
+    /// Pointers of the spec that are stored and shown only.
+    pub echoed: Vec<String>,
     pub checks: Vec<CheckRule>,
     pub objects: Vec<ObjectRule>,
     pub watches: Vec<WatchRule>,
@@ -39,6 +41,7 @@ pub struct Service {
     pub status: StatusTable,
     pub view: Option<ViewRule>,
     pub update: Option<UpdateRule>,
+    pub adopt: Option<Template>,
     pub program: Arc<Program>,
     pub lets: Lets,
 }
@@ -51,6 +54,8 @@ pub struct SettingRule {
     pub allowed: Vec<String>,
     pub default: Option<Json>,
     pub required: bool,
+    /// Kept out of explanations and logs.
+    pub secret: bool,
 }
 
 #[derive(Debug)]
@@ -84,6 +89,8 @@ pub struct ObjectRule {
     pub root: bool,
     pub owned_by: Option<String>,
     pub propagation: Propagation,
+    /// Pointers below which a change restarts pods.
+    pub restarts: Vec<String>,
 }
 
 #[derive(Debug)]

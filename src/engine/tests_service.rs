@@ -26,7 +26,7 @@ fn files() -> Files {
     files
 }
 
-fn load(name: &str) -> Service {
+pub(crate) fn load(name: &str) -> Service {
     Service::load(&files(), name, &Kinds::default()).unwrap_or_else(|findings| panic!("{findings}"))
 }
 

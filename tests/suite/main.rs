@@ -1,16 +1,33 @@
 //! The one suite: every promise of the product as a sentence. One program, so that the tests share servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
+mod adoption;
 mod bus;
+mod cases;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
+mod containers;
+mod controllers;
+mod dcm;
+mod deaths;
 mod delivery;
+mod docs;
+mod events;
+mod field_requests;
+mod field_status;
 mod http;
 mod ledger;
+mod lives;
+mod outages;
 mod refusal;
 mod registration;
 mod registry_rules;
+mod replicas;
 mod settings;
+mod source;
+mod start;
+mod strings;
 mod types;
+mod volumes;
 mod wire;

@@ -1,16 +1,23 @@
 //! The rules of a mapping, compiled one by one.
 
+use std::sync::Arc;
+
 use crate::decode::Text;
 use crate::diagnostic::suggestion;
 use crate::expression::{Compiler, Expression, Mixture};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
+use crate::json::unescape;
 use crate::kinds::Kinds;
 use crate::reads::{Names, Reads};
 use crate::service::*;
 use crate::source::Source;
 use crate::template::{Each, Template, literal};
+use crate::types::{Member, Type};
 
 use super::flip;
+
+/// Where the controllers of Kubernetes keep the template of their pods, whatever their kind.
+const POD_TEMPLATE: &str = "/spec/template";
 
 /// The rules of a mapping while they are compiled.
 pub(super) struct Rules<'r, 'c> {
@@ -31,6 +38,7 @@ pub(super) struct Parts {
     pub(super) lookups: Vec<LookupRule>,
     pub(super) status: StatusTable,
     pub(super) view: Option<ViewRule>,
+    pub(super) adopt: Option<Template>,
     pub(super) set: Vec<(String, Expression)>,
     pub(super) patches: Vec<(usize, Template)>,
 }
@@ -48,8 +56,36 @@ impl Rules<'_, '_> {
         let checks = self.checks();
         let status = self.status();
         let view = self.view();
+        let adopt = self
+            .mapping
+            .adopt
+            .as_ref()
+            .and_then(|adopt| self.template(&adopt.template))
+            .map(|(template, _)| template);
         let (set, patches) = self.update(&objects);
-        Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, set, patches })
+        Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, adopt, set, patches })
+    }
+
+    /// What is echoed only is a part of the spec.
+    pub(super) fn echoed(&mut self, schema: &serde_json::Value) {
+        for pointer in &self.mapping.echoed {
+            let mut place = Type::schema(Arc::new(schema.clone()));
+            for key in pointer.value.split('/').skip(1).map(unescape) {
+                match place.member(&key) {
+                    Member::Found(member) => place = member,
+                    missing => {
+                        let known = if let Member::Missing(known) = missing { known } else { Vec::new() };
+                        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                        let message =
+                            format!("`{}` does not exist: the schema has no such property", pointer.value);
+                        let help = suggestion(&key, &known);
+                        let findings = &mut self.compiler.findings;
+                        findings.add_with_help(self.source, &pointer.span, "unknown-path", message, help);
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
@@ -133,6 +169,10 @@ impl Rules<'_, '_> {
                 root: object.root || (!marked && index == 0),
                 owned_by: object.owned_by.as_ref().map(|owner| owner.value.clone()),
                 propagation: object.propagation.unwrap_or(Propagation::Background),
+                restarts: match &object.restarts {
+                    Some(pointers) => pointers.iter().map(|pointer| pointer.value.clone()).collect(),
+                    None => vec![POD_TEMPLATE.to_owned()],
+                },
                 template,
             });
         }

@@ -42,13 +42,13 @@ impl Fields<'_> {
             (Node::Directed(directed), Kind::Map(entries)) => {
                 self.directed(directed, entries, tree, expected, path, in_list);
             }
-            (Node::Leaf(Leaf::Lone(expression)), _) => {
+            (Node::Leaf(Leaf::Lone(expression), _), _) => {
                 self.value(&expression.gives, expected, path, &tree.span, DEEPEST);
             }
-            (Node::Leaf(Leaf::Mixture(_)), _) => {
+            (Node::Leaf(Leaf::Mixture(_), _), _) => {
                 self.is(Form::Text, expected, path, &tree.span);
             }
-            (Node::Literal(value), _) => {
+            (Node::Literal(value, _), _) => {
                 if let Some(given) = literal(value) {
                     self.value(&given, expected, path, &tree.span, DEEPEST);
                 }
@@ -261,19 +261,19 @@ fn missing_label(wanted: &Node, labels: Option<(&Node, &Span)>) -> Option<String
             wanted.iter().find_map(|(key, value)| match labels.iter().find(|(name, _)| name == key) {
                 None => Some(format!("it lacks the label `{key}`")),
                 Some((_, label)) => match (value, label) {
-                    (Node::Literal(value), Node::Literal(label)) if value != label => {
+                    (Node::Literal(value, _), Node::Literal(label, _)) if value != label => {
                         Some(format!("its label `{key}` is {label}, not {value}"))
                     }
                     _ => None,
                 },
             })
         }
-        (Node::Leaf(Leaf::Lone(wanted)), Node::Leaf(Leaf::Lone(labels))) => {
+        (Node::Leaf(Leaf::Lone(wanted), _), Node::Leaf(Leaf::Lone(labels), _)) => {
             let known = !wanted.origins.is_empty() && !labels.origins.is_empty();
             let from = wanted.origins.iter().find(|origin| !labels.origins.contains(origin));
             from.filter(|_| known).map(|origin| format!("its labels do not come from `{origin}`"))
         }
-        (Node::Leaf(Leaf::Lone(wanted)), Node::Map(_)) => {
+        (Node::Leaf(Leaf::Lone(wanted), _), Node::Map(_)) => {
             wanted.origins.first().map(|origin| format!("its labels do not come from `{origin}`"))
         }
         _ => None,
