@@ -3,6 +3,7 @@
 
 mod check;
 mod init;
+mod openapi;
 mod serve;
 mod test;
 
@@ -28,6 +29,8 @@ enum Command {
     Test(test::Arguments),
     /// Write a new mapping for a kind.
     Init(init::Arguments),
+    /// Print the OpenAPI document, as a provider serves it.
+    Openapi(openapi::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -57,5 +60,6 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
+        Command::Openapi(arguments) => openapi::run(&arguments).into(),
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod adoption;
+mod bad_input;
 mod bus;
 mod cases;
 mod cloudevent;
@@ -16,9 +17,11 @@ mod docs;
 mod events;
 mod field_requests;
 mod field_status;
+mod figures;
 mod http;
 mod ledger;
 mod lives;
+mod openapi;
 mod outages;
 mod refusal;
 mod registration;

@@ -81,7 +81,7 @@ fn each_mistake_is_found_where_it_stands() {
             "'CrashLoopBackoff'",
             "BackOff",
         ),
-        ("settings.kind == spec.mode", "impossible-value", "", "fast, slow"),
+        ("settings.kind == spec.mode", "impossible-value", "", "A, B"),
         ("spec.count == '3'", "forms-differ", "'3'", ""),
         ("spec.count < spec.name", "forms-differ", "", ""),
         ("spec.count + spec.name", "forms-differ", "", ""),
