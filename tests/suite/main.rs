@@ -36,5 +36,6 @@ mod settings;
 mod source;
 mod start;
 mod strings;
+mod types;
 mod volumes;
 mod wire;
