@@ -2,8 +2,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod init;
 mod openapi;
 mod serve;
+mod test;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Run the cases of mappings, and show each leaf that differs.
+    Test(test::Arguments),
+    /// Write a new mapping for a kind.
+    Init(init::Arguments),
     /// Print the OpenAPI document, as a provider serves it.
     Openapi(openapi::Arguments),
 }
@@ -52,6 +58,8 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Test(arguments) => test::run(&arguments).into(),
+        Command::Init(arguments) => init::run(&arguments).into(),
         Command::Openapi(arguments) => openapi::run(&arguments).into(),
     }
 }

@@ -6,6 +6,7 @@ use super::End;
 use crate::engine::diagnostic::Findings;
 use crate::engine::service::Service;
 use crate::files::MappingRoot;
+use crate::kinds;
 
 /// Example: mapwright openapi container
 #[derive(Debug, clap::Args)]
@@ -36,9 +37,10 @@ pub(super) fn run(arguments: &Arguments) -> End {
         None => known,
     };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     let mut services = Vec::new();
     for name in &wanted {
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => services.push(service),
             Err(found) => findings.append(found),
         }
