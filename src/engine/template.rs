@@ -5,11 +5,12 @@
 
 mod fields;
 mod render;
+mod schema;
 mod trace;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::diagnostic::{Findings, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf, Place};
@@ -111,12 +112,6 @@ impl Template {
         found
     }
 
-    /// A JSON Schema of what the template gives, as far as that is known before it is rendered. What a lone
-    /// expression gives is asked for: it is the one thing that the template does not say itself.
-    pub fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
-        self.root.schema(of_expression)
-    }
-
     pub fn expressions(&self) -> Vec<&Expression> {
         let mut found = Vec::new();
         self.root.expressions(&mut found);
@@ -146,30 +141,6 @@ impl Node {
                 found.extend(directed.each.iter().map(|each| Directive::For(&each.list)));
                 found.extend(directed.when.iter().map(Directive::If));
                 directed.body.directives(found);
-            }
-        }
-    }
-
-    fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
-        match self {
-            Self::Literal(value, _) => json!({ "const": value }),
-            Self::Leaf(Leaf::Literal(text), _) => json!({ "const": text }),
-            Self::Leaf(Leaf::Mixture(_), _) => json!({ "type": "string" }),
-            Self::Leaf(Leaf::Lone(expression), _) => of_expression(expression),
-            Self::Map(members) => {
-                let schemas = members.iter().map(|(key, node)| (key.clone(), node.schema(of_expression)));
-                json!({ "type": "object", "properties": schemas.collect::<Map<_, _>>() })
-            }
-            Self::List(nodes) => match nodes.as_slice() {
-                [Self::Directed(only)] => {
-                    json!({ "type": "array", "items": only.body.schema(of_expression) })
-                }
-                [only] => json!({ "type": "array", "items": only.schema(of_expression) }),
-                _ => json!({ "type": "array", "items": {} }),
-            },
-            Self::Directed(directed) => {
-                let body = directed.body.schema(of_expression);
-                if directed.each.is_some() { json!({ "type": "array", "items": body }) } else { body }
             }
         }
     }
