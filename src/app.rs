@@ -25,7 +25,7 @@ use crate::monitor::{self, MonitorSettings, MonitorState};
 use crate::provider::{Parts, Provider};
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
-use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+use crate::settings::{self, DeclaredSetting, Faults, IdFrom, ProviderSettings, Secret, Settings, Sources};
 
 /// No call to the API server takes longer than this, whatever a request may take.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
@@ -188,6 +188,7 @@ fn parts(service: Arc<Service>, settings: &Settings, cluster: &Cluster) -> Optio
         cluster: cluster.clone(),
         request_timeout: settings.server.request_timeout,
         find_by_name: settings.requests.find_by_name,
+        id_from_key: settings.requests.id_from == IdFrom::IdempotencyKey,
         adopts: settings.cluster.adopt_unnamed,
         service,
     })

@@ -6,6 +6,7 @@ mod diff;
 mod explain;
 mod init;
 mod offline;
+mod openapi;
 mod rbac;
 mod render;
 mod serve;
@@ -38,10 +39,12 @@ enum Command {
     Diff(diff::Arguments),
     /// Print the exact rights of the mappings.
     Rbac(rbac::Arguments),
-    /// Run the cases of mappings, and show each leaf that differs.
+    // What it does, and an example, stand with its arguments: a comment here would hide them from --help.
     Test(test::Arguments),
     /// Write a new mapping for a kind.
     Init(init::Arguments),
+    /// Print the OpenAPI document, as a provider serves it.
+    Openapi(openapi::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -75,6 +78,7 @@ pub fn run() -> ExitCode {
         Command::Rbac(arguments) => rbac::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
+        Command::Openapi(arguments) => openapi::run(&arguments).into(),
     }
 }
 

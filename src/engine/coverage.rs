@@ -124,8 +124,8 @@ impl Service {
             branches(template, None, &mut points);
         }
         self.table_points(&mut points);
-        if let Some(view) = &self.view {
-            branches(&view.template, None, &mut points);
+        for template in self.view.iter().map(|view| &view.template).chain(&self.adopt) {
+            branches(template, None, &mut points);
         }
         points
     }

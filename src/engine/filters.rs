@@ -213,11 +213,12 @@ fn binary_unit(text: String) -> Result<String, Error> {
 }
 
 /// Other spellings of an amount have no decimal twin, and stay as they are.
-fn decimal_unit(text: String) -> String {
+fn decimal_unit(amount: Value) -> Value {
+    let Some(text) = amount.as_str() else { return amount };
     let units = [("Mi", "MB"), ("Gi", "GB"), ("Ti", "TB")];
     let twin =
         units.iter().find_map(|(binary, decimal)| Some(format!("{}{decimal}", text.strip_suffix(binary)?)));
-    twin.unwrap_or(text)
+    twin.map_or_else(|| amount.clone(), Value::from)
 }
 
 fn without(map: Value, keys: Value) -> Result<Value, Error> {

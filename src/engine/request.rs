@@ -97,7 +97,7 @@ impl Service {
     ) -> Result<Judged, EvalError> {
         let mut faults: Vec<(u16, Fault)> = Vec::new();
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
-        faults.extend(request.schema_faults.iter().map(|fault| (400, fault.rooted(request.root))));
+        faults.extend(request.shown_schema_faults().map(|fault| (400, fault)));
         let broken = !faults.is_empty();
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
@@ -107,13 +107,10 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks: Vec<(usize, &CheckRule)> = self
-                .checks
-                .iter()
-                .enumerate()
-                .filter(|(_, check)| check.stage == *stage && check.on.contains(&moment))
-                .filter(|(_, check)| !request.spoils(check))
-                .collect();
+            let checks = self.checks.iter().enumerate();
+            let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
+            let checks: Vec<(usize, &CheckRule)> =
+                checks.filter(|(_, check)| !request.spoils(check)).collect();
             let needs: Vec<usize> = checks
                 .iter()
                 .flat_map(|(_, check)| &check.lookups)
@@ -177,9 +174,14 @@ impl Request {
     /// What is wrong with its form and with what the schema says of it, if anything is.
     pub fn malformed(&self) -> Option<Problem> {
         let mut faults = self.faults.clone();
-        faults.extend(self.schema_faults.iter().map(|fault| fault.rooted(self.root)));
+        faults.extend(self.shown_schema_faults());
         sort_by_document(&self.body, &mut faults);
         (!faults.is_empty()).then(|| Problem::invalid(faults))
+    }
+
+    /// What is no object at all is not told which members it lacks.
+    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
+        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
     }
 
     /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.

@@ -122,6 +122,8 @@ pub struct LookupRule {
 
 #[derive(Debug)]
 pub struct StatusTable {
+    /// Every word that the table may say, in the mapping's order.
+    pub values: Vec<String>,
     pub initial: String,
     pub gone: String,
     pub deleting: Option<String>,

@@ -5,6 +5,7 @@
 
 mod fields;
 mod render;
+mod schema;
 mod trace;
 
 use std::sync::{Arc, LazyLock};

@@ -14,7 +14,8 @@ struct Members(Vec<(Value, Value)>);
 /// Larger maps are hashed: a lookup must not cost what a caller chooses.
 const FEW: usize = 16;
 
-/// A JSON document as a value of an expression.
+/// A JSON document as a value of an expression. A whole number is an integer, however it was written: `80.0`
+/// is 80 to JSON Schema, but Kubernetes reads no fraction where it wants an integer.
 pub fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::from(()),
@@ -23,12 +24,17 @@ pub fn from_json(json: &Json) -> Value {
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(number), ..) => Value::from(number),
             (_, Some(number), _) => Value::from(number),
-            (_, _, Some(number)) => Value::from(number),
+            (_, _, Some(float)) => whole(float).map_or_else(|| Value::from(float), Value::from),
             _ => Value::from(Serde(number)),
         },
         Json::Array(items) => Value::from(items.iter().map(from_json).collect::<Vec<Value>>()),
         Json::Object(members) => from_members(members),
     }
+}
+
+/// The integer that a number with a written fraction is, as far as floating point is exact.
+fn whole(float: f64) -> Option<i64> {
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
 /// A JSON object as a value of an expression.

@@ -76,6 +76,7 @@ impl Parts {
             cluster: self.cluster,
             request_timeout: self.request_timeout,
             find_by_name: self.find_by_name,
+            id_from_key: self.id_from_key,
         })
     }
 }

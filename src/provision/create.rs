@@ -11,7 +11,7 @@ use crate::engine::format::Moment;
 use crate::engine::inputs::Inputs;
 use crate::engine::json::canonical;
 use crate::engine::manifest::Manifest;
-use crate::engine::names::fingerprint;
+use crate::engine::names::{DNS_LABEL, fingerprint};
 use crate::engine::problem::Problem;
 use crate::engine::request::Request;
 use crate::provider::Known;
@@ -57,6 +57,10 @@ impl Provisioner {
     fn choose_id(&self, create: &CreateRequest) -> Result<String, Problem> {
         match (&create.id, &create.idempotency_key) {
             (Some(id), _) => check_id(id).map(|()| id.clone()),
+            // Some callers look their instance up by the key that they sent.
+            (None, Some(key)) if self.provider.id_from_key && DNS_LABEL.accepts(key) => {
+                check_id(key).map(|()| key.clone())
+            }
             (None, Some(key)) => {
                 let name =
                     [&self.provider.name, &self.provider.service.service_type, key].map(String::as_str);

@@ -2,16 +2,27 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod adoption;
+mod bad_input;
 mod bus;
+mod cases;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
+mod containers;
+mod controllers;
+mod dcm;
 mod deaths;
 mod delivery;
 mod docs;
+mod events;
+mod field_requests;
+mod field_status;
+mod figures;
 mod http;
 mod ledger;
+mod lives;
 mod offline;
+mod openapi;
 mod outages;
 mod refusal;
 mod refused_fields;
@@ -23,4 +34,8 @@ mod rights;
 mod safety;
 mod settings;
 mod source;
+mod start;
+mod strings;
+mod types;
+mod volumes;
 mod wire;

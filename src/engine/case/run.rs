@@ -108,6 +108,7 @@ impl Case {
             Doing::Status => {
                 run.stored_spec()?;
                 run.observe_objects();
+                run.adopt()?;
                 run.look()?;
             }
         }
@@ -207,6 +208,18 @@ impl Run<'_> {
             return Err(Stopped::UnlikelySpec(problem));
         }
         self.inputs.spec = request.spec;
+        Ok(())
+    }
+
+    /// Without a spec the instance is one that another program made: its objects show what it was.
+    fn adopt(&mut self) -> Result<(), Stopped> {
+        let mut watches = self.service.watches.iter().zip(&self.inputs.observed);
+        let is_root =
+            |kind: &KindRef| self.service.objects.iter().any(|rule| rule.root && rule.kind == *kind);
+        let rooted = watches.any(|(watch, objects)| is_root(&watch.kind) && !objects.is_empty());
+        if let (None, Some(adopt), true) = (&self.case.spec, &self.service.adopt, rooted) {
+            self.inputs.spec = adopt.render(&self.service.scope(self.identity(), &self.inputs)?)?;
+        }
         Ok(())
     }
 

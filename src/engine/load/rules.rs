@@ -336,6 +336,7 @@ impl Rules<'_, '_> {
             .map(|note| Some((self.expression(&note.when)?, self.mixture(&note.text)?)))
             .collect();
         Some(StatusTable {
+            values: status.values.iter().map(|value| value.value.clone()).collect(),
             initial,
             gone,
             deleting,
