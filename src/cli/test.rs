@@ -8,13 +8,16 @@ use crate::cases::change::{Look, PAUSE};
 use crate::cases::{CASES, Run, Suite};
 use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
 
-/// Cases are the folders of testdata/cases/<type>/; docs/testing-mappings.md says how to write one.
+/// Run the cases of mappings, and show each leaf that differs.
+///
+/// Cases are the folders of testdata/cases/<type>/; docs/testing-mappings.md says how to write one. The exit
+/// code is 0 where all pass, 1 where one fails, 2 where none is found or one cannot be read.
 ///
 /// Example: mapwright test --filter container/ --coverage
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The folder that holds `mappings`, `schemas` and `testdata/cases`.
-    #[arg(default_value = ".")]
+    #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
     /// Only the cases whose name, `<type>/<case>`, holds this text.
     #[arg(long, value_name = "TEXT", default_value = "")]

@@ -18,7 +18,7 @@ use crate::provenance::Field;
 use crate::read::read;
 use crate::reads::{Names, Reads};
 use crate::scope::Scope;
-use crate::source::{Entry, Kind, Position, Source, Span, Tree};
+use crate::source::{Entry, Kind, Source, Span, Tree};
 use crate::types::{Type, nouns};
 
 /// A compiled template.
@@ -79,6 +79,11 @@ impl Template {
         let tree = read(source, compiler.findings)?;
         let root = Parser { source, compiler }.node(&tree, names)?;
         Some(Self { root, tree, source: Arc::new(source.clone()) })
+    }
+
+    /// `file:line` of its beginning.
+    pub fn spot(&self) -> String {
+        Place::of(&self.source, &self.tree.span, "").spot()
     }
 
     /// The tree that the template gives. Nothing at all is `null`.
@@ -253,8 +258,7 @@ impl Parser<'_, '_> {
     }
 
     fn place(&self, tree: &Tree, text: &str) -> Arc<Place> {
-        let Position { line, column } = self.source.position(tree.span.start);
-        Arc::new(Place { file: self.source.name.clone(), line, column, text: text.to_owned() })
+        Arc::new(Place::of(self.source, &tree.span, text))
     }
 
     fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names) -> Option<Node> {
