@@ -191,7 +191,7 @@ impl Each {
     }
 
     /// Reads `name in list`; the names are known to what the loop governs.
-    pub fn parse<'n>(
+    pub fn parse(
         source: &Source,
         span: &Span,
         text: &str,

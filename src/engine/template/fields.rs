@@ -32,11 +32,10 @@ impl Fields<'_> {
                 self.map(members, &entries, tree, expected, path);
             }
             (Node::List(nodes), Kind::List(items)) => {
-                if self.is(Form::List, expected, path, &tree.span) {
-                    let item = expected.items().unwrap_or_default();
-                    for (node, tree) in nodes.iter().zip(items) {
-                        self.node(node, tree, &item, &format!("{path}[]"), true);
-                    }
+                let item = self.is(Form::List, expected, path, &tree.span).then(|| expected.items());
+                for (node, tree) in nodes.iter().zip(items).filter(|_| item.is_some()) {
+                    let item = item.clone().flatten().unwrap_or_default();
+                    self.node(node, tree, &item, &format!("{path}[]"), true);
                 }
             }
             (Node::Directed(directed), Kind::Map(entries)) => {
