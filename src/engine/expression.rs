@@ -157,6 +157,12 @@ impl Expression {
         EvalError::new(message, &self.place)
     }
 
+    /// The same expression, evaluated by the virtual machine.
+    #[cfg(test)]
+    pub(crate) fn the_long_way(&self) -> Self {
+        Self { quick: None, ..self.clone() }
+    }
+
     /// The names of the outermost scope that it reads.
     pub fn roots(&self) -> impl Iterator<Item = &str> {
         self.reads.iter().map(|read| read.root.as_str())

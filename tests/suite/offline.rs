@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -163,20 +162,6 @@ fn a_spec_that_is_refused_ends_with_1_and_its_faults_a_wrong_file_with_2() {
         assert_eq!(unknown.status.code(), Some(2));
         assert!(text(&unknown.stderr).contains("there are: container, storage"));
     }
-}
-
-#[test]
-fn a_rendering_is_quick_for_a_process() {
-    let folder = Folder::new("render-quick");
-    let spec = folder.write("spec.json", &container().to_string());
-    let run = || {
-        let start = Instant::now();
-        assert!(mapwright(&["render", "container", path(&spec)]).status.success());
-        start.elapsed()
-    };
-    let best = (0..5).map(|_| run()).min().unwrap();
-    // Without optimisation, on a machine that has much else to do; optimised it takes a tenth.
-    assert!(best < Duration::from_millis(1500), "{best:?}");
 }
 
 #[test]
