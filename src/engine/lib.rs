@@ -3,7 +3,7 @@
 //! The modules in reading order:
 //!
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
-//! - [`decode`], [`format`]: the mapping format, as types.
+//! - [`decode`], [`describe`], [`format`]: the mapping format, as types and as a JSON Schema.
 //! - [`expression`], [`reads`], [`shape`], [`filters`], [`quantity`]: expressions and what they read.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
 //! - [`schema`], [`json`]: documents that callers send.
@@ -12,6 +12,7 @@
 //! - [`names`], [`problem`]: what all of them share.
 
 pub mod decode;
+pub mod describe;
 pub mod diagnostic;
 pub mod expression;
 pub mod filters;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Spanned};
 use minijinja::machinery::{Span as SyntaxSpan, ast};
 
-use crate::diagnostic::suggestion;
+use crate::diagnostic::{Help, suggestion};
 use crate::expression::Expression;
 use crate::filters::Callable;
 use crate::shape::{self, Step};
@@ -20,6 +20,8 @@ pub struct Read {
     pub path: Vec<Step>,
     /// Where in the expression.
     pub span: Span,
+    /// Where each step of the path stands; nothing where it came with another name of the value.
+    spots: Vec<Option<Span>>,
 }
 
 /// The variables that an expression may name, and what is known of them.
@@ -42,6 +44,7 @@ enum Known {
 pub struct Origin {
     root: String,
     path: Vec<Step>,
+    spots: Vec<Option<Span>>,
 }
 
 impl<'a> Names<'a> {
@@ -63,7 +66,7 @@ impl<'a> Names<'a> {
 
     /// A name for each item of the list that an expression gives.
     pub fn item(&mut self, name: &str, reads: &Reads) {
-        let origins = reads.origins.iter().map(|origin| origin.then(Step::Any)).collect();
+        let origins = reads.origins.iter().map(|origin| origin.then(Step::Any, None)).collect();
         self.known.insert(name.to_owned(), Known::Alias { origins, reads: Vec::new() });
     }
 
@@ -82,10 +85,21 @@ impl<'a> Names<'a> {
 }
 
 impl Origin {
-    fn then(&self, step: Step) -> Self {
-        let mut path = self.path.clone();
-        path.push(step);
-        Self { root: self.root.clone(), path }
+    fn then(&self, step: Step, spot: Option<Span>) -> Self {
+        let mut longer = self.clone();
+        longer.path.push(step);
+        longer.spots.push(spot);
+        longer
+    }
+
+    /// The same place, met under another name: its steps stand elsewhere.
+    fn elsewhere(&self) -> Self {
+        Self { spots: vec![None; self.path.len()], ..self.clone() }
+    }
+
+    /// The place as an expression writes it.
+    pub fn dotted(&self) -> String {
+        shape::dotted(&self.root, &self.path)
     }
 }
 
@@ -114,7 +128,7 @@ impl Reads {
 
     /// The reads of a bare variable, for another name of it.
     pub fn root(name: &str) -> Self {
-        let origin = Origin { root: name.to_owned(), path: Vec::new() };
+        let origin = Origin { root: name.to_owned(), path: Vec::new(), spots: Vec::new() };
         Self { origins: vec![origin], ..Self::default() }
     }
 
@@ -123,16 +137,19 @@ impl Reads {
     }
 
     /// Paths that the schema of their root does not name, with the nearest right one.
-    pub fn wrong_paths(&self, names: &Names<'_>) -> Vec<(String, Span, Option<String>)> {
+    pub fn wrong_paths(&self, names: &Names<'_>) -> Vec<(String, Span, Option<Help>)> {
         let mut wrong = Vec::new();
         for read in &self.reads {
             let Some(schema) = names.schemas.get(&read.root) else {
                 continue;
             };
-            if let Err(miss) = shape::follow(schema, &read.path) {
+            // A step that stands elsewhere, behind a `let` or a loop, is reported there.
+            if let Err(miss) = shape::follow(schema, &read.path)
+                && let Some(spot) = read.spots.get(miss.at).cloned().flatten()
+            {
                 let path = shape::dotted(&read.root, &read.path[..=miss.at]);
                 let known: Vec<&str> = miss.known.iter().map(String::as_str).collect();
-                let item = (path, read.span.clone(), suggestion(&miss.name, &known));
+                let item = (path, spot, suggestion(&miss.name, &known));
                 if !wrong.contains(&item) {
                     wrong.push(item);
                 }
@@ -153,17 +170,18 @@ impl Walk<'_, '_> {
         match expression {
             Expr::Var(var) => self.variable(var),
             Expr::Const(_) => Vec::new(),
-            Expr::GetAttr(get) => extend(self.visit(&get.expr), Step::Key(get.name.to_owned())),
+            Expr::GetAttr(get) => {
+                let end = range(get.span()).end;
+                let spot = end.saturating_sub(get.name.len())..end;
+                extend(self.visit(&get.expr), &Step::Key(get.name.to_owned()), Some(spot))
+            }
             Expr::GetItem(get) => {
                 let base = self.visit(&get.expr);
                 self.whole(&get.subscript_expr);
                 let key = get.subscript_expr.as_const();
-                extend(
-                    base,
-                    key.as_ref()
-                        .and_then(|key| key.as_str())
-                        .map_or(Step::Any, |key| Step::Key(key.to_owned())),
-                )
+                let key = key.as_ref().and_then(|key| key.as_str());
+                let step = key.map_or(Step::Any, |key| Step::Key(key.to_owned()));
+                extend(base, &step, Some(inside(get.subscript_expr.span())))
             }
             Expr::Slice(slice) => {
                 for bound in [&slice.start, &slice.stop, &slice.step].into_iter().flatten() {
@@ -190,7 +208,7 @@ impl Walk<'_, '_> {
             }
             Expr::Filter(filter) => self.filter(filter),
             Expr::Test(test) => {
-                self.call(Callable::Test, test.name, test.span());
+                self.call(Callable::Test, test.name, named(test.span(), test.name));
                 self.arguments(&test.args);
                 self.all([&test.expr])
             }
@@ -203,11 +221,17 @@ impl Walk<'_, '_> {
 
     fn variable(&mut self, var: &Spanned<ast::Var<'_>>) -> Vec<Origin> {
         match self.names.known.get(var.id) {
-            Some(Known::Root) => vec![Origin { root: var.id.to_owned(), path: Vec::new() }],
+            Some(Known::Root) => {
+                vec![Origin { root: var.id.to_owned(), path: Vec::new(), spots: Vec::new() }]
+            }
             Some(Known::Alias { origins, reads }) => {
                 let span = range(var.span());
-                self.found.reads.extend(reads.iter().map(|read| Read { span: span.clone(), ..read.clone() }));
-                origins.clone()
+                self.found.reads.extend(reads.iter().map(|read| Read {
+                    span: span.clone(),
+                    spots: vec![None; read.path.len()],
+                    ..read.clone()
+                }));
+                origins.iter().map(Origin::elsewhere).collect()
             }
             None => {
                 self.found.unknown.push((var.id.to_owned(), range(var.span())));
@@ -217,11 +241,11 @@ impl Walk<'_, '_> {
     }
 
     fn filter(&mut self, filter: &Spanned<ast::Filter<'_>>) -> Vec<Origin> {
-        self.call(Callable::Filter, filter.name, filter.span());
+        self.call(Callable::Filter, filter.name, named(filter.span(), filter.name));
         let base = filter.expr.as_ref().map(|operand| self.visit(operand)).unwrap_or_default();
         let first = filter.args.first().and_then(constant);
         let attribute = filter.args.iter().find_map(|arg| match arg {
-            CallArg::Kwarg("attribute", value) => value.as_const()?.as_str().map(str::to_owned),
+            CallArg::Kwarg("attribute", value) => text(value),
             _ => None,
         });
         match filter.name {
@@ -235,8 +259,8 @@ impl Walk<'_, '_> {
                 self.consume(&tested, filter.span());
                 base
             }
-            "first" | "last" | "min" | "max" => extend(base, Step::Any),
-            "map" if attribute.is_some() => attribute_of(&base, &attribute.unwrap_or_default()),
+            "first" | "last" | "min" | "max" => extend(base, &Step::Any, None),
+            "map" if let Some(path) = &attribute => attribute_of(&base, path),
             "default" | "merge" => {
                 let mut origins = base;
                 for arg in &filter.args {
@@ -258,16 +282,16 @@ impl Walk<'_, '_> {
 
     fn function(&mut self, call: &Spanned<ast::Call<'_>>) -> Vec<Origin> {
         match &call.expr {
-            Expr::Var(name) => self.call(Callable::Function, name.id, call.span()),
-            Expr::GetAttr(method) => self.call(Callable::Function, method.name, call.span()),
-            _ => self.call(Callable::Function, "call", call.span()),
+            Expr::Var(name) => self.call(Callable::Function, name.id, range(name.span())),
+            Expr::GetAttr(method) => self.call(Callable::Function, method.name, range(call.span())),
+            _ => self.call(Callable::Function, "call", range(call.span())),
         }
         self.arguments(&call.args);
         Vec::new()
     }
 
-    fn call(&mut self, kind: Callable, name: &str, span: SyntaxSpan) {
-        self.found.calls.push((kind, name.to_owned(), range(span)));
+    fn call(&mut self, kind: Callable, name: &str, span: Span) {
+        self.found.calls.push((kind, name.to_owned(), span));
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>]) {
@@ -301,29 +325,51 @@ impl Walk<'_, '_> {
     }
 
     fn consume(&mut self, origins: &[Origin], span: SyntaxSpan) {
-        for Origin { root, path } in origins {
-            self.found.reads.push(Read { root: root.clone(), path: path.clone(), span: range(span) });
+        for Origin { root, path, spots } in origins {
+            let (root, path, spots) = (root.clone(), path.clone(), spots.clone());
+            self.found.reads.push(Read { root, path, spots, span: range(span) });
         }
     }
 }
 
-fn constant(arg: &CallArg<'_>) -> Option<String> {
+/// A path that is written as a text, and where the text begins.
+type Written = (String, usize);
+
+fn constant(arg: &CallArg<'_>) -> Option<Written> {
     match arg {
-        CallArg::Pos(value) => value.as_const()?.as_str().map(str::to_owned),
+        CallArg::Pos(value) => text(value),
         _ => None,
     }
 }
 
-fn extend(origins: Vec<Origin>, step: Step) -> Vec<Origin> {
-    origins.into_iter().map(|origin| origin.then(step.clone())).collect()
+fn text(value: &Expr<'_>) -> Option<Written> {
+    Some((value.as_const()?.as_str()?.to_owned(), inside(value.span()).start))
 }
 
-fn attribute_of(list: &[Origin], path: &str) -> Vec<Origin> {
-    let mut origins = extend(list.to_vec(), Step::Any);
+fn extend(origins: Vec<Origin>, step: &Step, spot: Option<Span>) -> Vec<Origin> {
+    origins.into_iter().map(|origin| origin.then(step.clone(), spot.clone())).collect()
+}
+
+fn attribute_of(list: &[Origin], (path, start): &Written) -> Vec<Origin> {
+    let mut origins = extend(list.to_vec(), &Step::Any, None);
+    let mut at = *start;
     for key in path.split('.') {
-        origins = extend(origins, Step::Key(key.to_owned()));
+        origins = extend(origins, &Step::Key(key.to_owned()), Some(at..at + key.len()));
+        at += key.len() + 1;
     }
     origins
+}
+
+/// The place of a text without its quotes.
+fn inside(span: SyntaxSpan) -> Span {
+    let Span { start, end } = range(span);
+    start + 1..end.saturating_sub(1).max(start + 1)
+}
+
+/// The place of the name at the beginning of a call.
+fn named(span: SyntaxSpan, name: &str) -> Span {
+    let start = range(span).start;
+    start..start + name.len()
 }
 
 fn range(span: SyntaxSpan) -> Span {

@@ -1,6 +1,7 @@
 //! The one suite: every promise of the product as a sentence. One program, so that the tests share servers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
+mod broken;
 mod bus;
 mod cloudevent;
 mod cluster;
