@@ -66,6 +66,9 @@ impl Text {
 
 impl Decoder<'_> {
     pub fn mismatch(&mut self, tree: &Tree, expected: &str) {
+        if self.findings.said_at(self.source, &tree.span) {
+            return;
+        }
         let message = format!("expected {expected}, found {}", tree.noun());
         self.findings.add(self.source, &tree.span, "wrong-type", message);
     }
@@ -323,6 +326,7 @@ impl<'t> Fields<'t> {
             };
             Help::edit("add it", start..start, line)
         });
+        let help = help.or_else(|| Some(format!("add it to this table: {key} = ...").into()));
         decoder.findings.add_with_help(decoder.source, &self.span, "missing-key", message, help);
     }
 }

@@ -117,6 +117,12 @@ impl Findings {
         }
     }
 
+    /// Whether something was said of this very place.
+    pub fn said_at(&self, source: &Source, span: &Span) -> bool {
+        let position = source.position(span.start);
+        self.items.iter().any(|item| item.file == source.name && item.position == position)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

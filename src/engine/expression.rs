@@ -324,7 +324,13 @@ impl<'a> Compiler<'a> {
             if !known.contains(name.as_str()) {
                 let message = format!("`{name}` is not a {kind}");
                 let known: Vec<&str> = known.into_iter().collect();
-                mistakes.push((span.clone(), kind.unknown_code(), message, suggestion(name, &known)));
+                let help = match known.is_empty() {
+                    true => {
+                        Some("there are no functions; a value goes through filters: `value | filter`".into())
+                    }
+                    false => suggestion(name, &known),
+                };
+                mistakes.push((span.clone(), kind.unknown_code(), message, help));
             }
         }
         for (path, span, help) in reads.wrong_paths(names) {
@@ -346,7 +352,11 @@ impl<'a> Compiler<'a> {
                 Some(help),
             );
         }
+        let detail = error.detail().unwrap_or_default();
         let at = match error.range() {
+            _ if detail.starts_with("unexpected end of input") => {
+                spot.place(&(spot.text.len()..spot.text.len()))
+            }
             Some(range) if range.start >= shift => {
                 let end = (range.end - shift).min(spot.text.len());
                 spot.place(&((range.start - shift).min(end)..end))

@@ -86,7 +86,7 @@ impl<'a> Loader<'a> {
             let source = Source::new(format!("mappings/{}/mapping.toml", self.folder), "");
             let message = "the folder holds no mapping.toml or mapping.yaml";
             let help = nearest("mapping.toml", self.there(&format!("mappings/{}/", self.folder)))
-                .map(|name| format!("did you mean to call `{name}` so?"));
+                .map(|name| format!("rename `{name}` to `mapping.toml`"));
             self.findings.add_with_help(&source, &(0..0), "missing-mapping", message, help);
             return None;
         };

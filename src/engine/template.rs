@@ -300,7 +300,12 @@ impl Parser<'_, '_> {
 
     fn directed(&mut self, entries: &[Entry], names: &Names<'_>) -> Option<Node> {
         self.unknown_directives(entries);
-        let find = |key: &str| entries.iter().find(|entry| entry.key == key);
+        // A misspelt directive is reported once, and read as the one that is meant.
+        let find = |key: &str| {
+            let meant =
+                |entry: &&Entry| entry.key.starts_with('$') && nearest(&entry.key, DIRECTIVES) == Some(key);
+            entries.iter().find(|entry| entry.key == key).or_else(|| entries.iter().find(meant))
+        };
         let mut inner = names.clone();
         let each = match find("$for") {
             None => None,

@@ -93,7 +93,7 @@ impl Lint<'_> {
                 }
             }
         }
-        if mapping.object.is_empty() && !mapping.span.is_empty() {
+        if mapping.object.is_empty() && !self.said("wrong-type") {
             let message = "a mapping has at least one [[object]]: what an instance is made of";
             self.findings.add(self.source, &mapping.span, "no-object", message);
         }
@@ -101,7 +101,10 @@ impl Lint<'_> {
 
     fn settings(&mut self) {
         for (name, setting) in &self.mapping.settings.0 {
-            let Some(default) = &setting.default else { continue };
+            let Some(default) = setting.default.as_ref().filter(|tree| !matches!(tree.kind, Kind::Null))
+            else {
+                continue;
+            };
             if setting.required {
                 let message = format!("`{}` is required and has a default, which is never used", name.value);
                 self.mistake(name, "required-with-default", message, None::<Help>);
@@ -146,7 +149,7 @@ impl Lint<'_> {
             }
             _ => {}
         }
-        if mapping.operations.is_empty() && !self.said("unknown-word") {
+        if mapping.operations.is_empty() && !self.said("unknown-word") && !self.said("wrong-type") {
             let message = "`operations` names what DCM may ask for, and is empty";
             let help = format!("some of: {}", Operation::WORDS.join(", "));
             self.findings.add_with_help(self.source, &mapping.span, "no-operation", message, Some(help));

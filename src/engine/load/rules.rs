@@ -175,6 +175,10 @@ impl Rules<'_, '_> {
 
     /// Whether a root is still there must be known without asking the cluster.
     fn unwatched_roots(&mut self, objects: &[ObjectRule], watches: &[WatchRule]) {
+        let kinds = self.mapping.watch.iter().flat_map(|watch| [&watch.api_version, &watch.kind]);
+        if kinds.into_iter().any(Text::is_missing) {
+            return;
+        }
         for rule in objects.iter().filter(|rule| rule.root) {
             let named = self.mapping.object.iter().find(|object| object.name.value == rule.name);
             let watched =

@@ -7,15 +7,17 @@ use crate::source::{Entry, Kind, Source, Span, Tree};
 
 pub(super) fn read(source: &Source, findings: &mut Findings) -> Option<Tree> {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
-    let mut lines = Vec::new();
     for error in &errors {
-        let span = error.span().unwrap_or(0..0);
-        let line = source.position(span.start).line;
-        // What follows a mistake in its line, or comes from a quote left open, is no mistake of its own.
-        if lines.last().is_none_or(|last| line > last + 1) {
-            report(source, findings, error, &span);
+        report(source, findings, error, &error.span().unwrap_or(0..0));
+        // A word without quotes, or a second key, ends where it stands; what follows anything else that is
+        // wrong may follow from it.
+        if !["string values", "duplicate key"].iter().any(|local| error.message().starts_with(local)) {
+            break;
         }
-        lines.push(line);
+    }
+    if errors.is_empty() && table.get_ref().is_empty() {
+        findings.add(source, &(0..0), "empty-file", "the file holds no document");
+        return None;
     }
     let mut reader = Reader { source, findings };
     errors.is_empty().then(|| reader.table(table.span(), table.get_ref()))
@@ -29,7 +31,12 @@ fn report(source: &Source, findings: &mut Findings, error: &Error, span: &Span) 
         let help = "keep one of the two; an array of tables is written [[name]]";
         return findings.add_with_help(source, span, "duplicate-key", message, Some(help));
     }
+    let line = source.line_at(span.start).trim_start();
     let (text, help) = match message {
+        _ if marked.is_empty() && message.starts_with("string values") => ("the key has no value", None),
+        _ if message.starts_with("missing comma between array") && line.starts_with('[') => {
+            ("a list before this line has no closing `]`", None)
+        }
         _ if message.starts_with("string values must be quoted") => {
             // The place is that of the first word; a value ends with its line.
             let rest = source.text.get(span.start..).and_then(|rest| rest.lines().next()).unwrap_or("");
@@ -102,7 +109,7 @@ impl Reader<'_> {
     fn out_of_range(&mut self, span: &Span) -> Kind {
         let message = "the number does not fit 64 bits";
         self.findings.add(self.source, span, "number-out-of-range", message);
-        Kind::Integer(0)
+        Kind::Null
     }
 
     fn date(&mut self, span: &Span, text: String) -> Kind {

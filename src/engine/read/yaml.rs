@@ -49,7 +49,9 @@ impl<'a> Reader<'a> {
                     if !self.tabs() {
                         let at = error.marker().byte_offset().unwrap_or(0);
                         let message = error.kind().to_string();
-                        self.findings.add(self.source, &(at..at), "malformed-yaml", message);
+                        let json = self.source.name.ends_with(".json");
+                        let code = if json { "malformed-json" } else { "malformed-yaml" };
+                        self.findings.add(self.source, &(at..at), code, message);
                     }
                     return None;
                 }
@@ -129,6 +131,29 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A key that is a list or a map. Most often it is an expression that lost its quotes.
+    fn odd_key(&mut self, span: &Span) {
+        let text = &self.source.text;
+        let start = span.start.saturating_sub(1);
+        let end = text.get(span.start..).and_then(|rest| rest.find("}}")).map(|at| span.start + at + 2);
+        let braces = text.get(start..).is_some_and(|rest| rest.starts_with("{{"));
+        match end.filter(|_| braces) {
+            Some(end) => {
+                let message = "`{{` begins a map of YAML here: the expression needs quotes";
+                let whole = text.get(start..end).unwrap_or("").replace('"', "'");
+                let help = Help::edit("put it in quotes", start..end, format!("\"{whole}\""));
+                self.findings.add_with_help(
+                    self.source,
+                    &(start..end),
+                    "unquoted-braces",
+                    message,
+                    Some(help),
+                );
+            }
+            None => self.findings.add(self.source, span, "key-not-a-string", "a key is a string"),
+        }
+    }
+
     /// The place of a scalar with the tag before it.
     fn tagged(&self, scalar: &Span) -> Span {
         let line = scalar.start - self.source.column_offset(scalar.start);
@@ -156,7 +181,7 @@ impl<'a> Reader<'a> {
                 Event::MappingEnd => return Some(entries),
                 Event::Scalar(text, ..) => text.into_owned(),
                 other => {
-                    self.findings.add(self.source, &key_span, "key-not-a-string", "a key is a string");
+                    self.odd_key(&key_span);
                     self.node(other, &span)?;
                     String::new()
                 }
