@@ -2,8 +2,11 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod report;
+mod schema;
 mod serve;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +25,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Print the JSON Schema of a file that people write.
+    Schema(schema::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -49,5 +54,14 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Schema(arguments) => schema::run(&arguments).into(),
     }
+}
+
+/// Whether standard error is a terminal that shows colour, and nobody objects (no-color.org).
+fn colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

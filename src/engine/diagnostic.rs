@@ -139,6 +139,16 @@ impl Findings {
         self.items.append(&mut other.items);
     }
 
+    /// Names files as they are seen from another folder.
+    pub fn place_below(&mut self, prefix: &str) {
+        for item in &mut self.items {
+            item.file.insert_str(0, prefix);
+            if let Some(fix) = &mut item.fix {
+                fix.file.insert_str(0, prefix);
+            }
+        }
+    }
+
     /// In the order of files and places, as a person reads them.
     #[must_use]
     pub fn sorted(mut self) -> Self {
