@@ -8,6 +8,8 @@ use crate::engine::diagnostic::Findings;
 use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
 
+/// Load mappings and report every mistake at its place.
+///
 /// What is sound is said on standard output, each mistake with its place and a way out on standard error.
 /// The exit code is 0 where there is no mistake, 1 where there are some, 2 where nothing could be checked.
 ///

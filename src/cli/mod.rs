@@ -19,13 +19,11 @@ struct Arguments {
     command: Command,
 }
 
+// What a command does, and an example, stand with its arguments: a comment here would hide them from --help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve service types: REST, events and registration.
     Serve(serve::Arguments),
-    /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
-    /// Print the JSON Schema of a file that people write.
     Schema(schema::Arguments),
 }
 

@@ -4,6 +4,8 @@ use super::End;
 use crate::engine::describe;
 use crate::settings;
 
+/// Print the JSON Schema of a file that people write, for editors.
+///
 /// docs/editors.md says how an editor is told of it.
 ///
 /// Example: mapwright schema mapping > mapping.schema.json

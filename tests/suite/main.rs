@@ -3,14 +3,17 @@
 
 mod broken;
 mod bus;
+mod check;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
 mod delivery;
+mod error_pages;
 mod http;
 mod ledger;
 mod refusal;
 mod registration;
 mod registry_rules;
 mod settings;
+mod typos;
 mod wire;

@@ -63,16 +63,17 @@ impl<'a> Reader<'a> {
     fn tabs(&mut self) -> bool {
         let mut start = 0;
         let mut found = false;
+        let mut above = 0;
         for line in self.source.text.split_inclusive('\n') {
             let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
             if line[..indent].contains('\t') {
                 let place = start..start + indent;
-                let spaces = line[..indent].replace('\t', "  ");
-                let help = Help::replace("indent with spaces", spaces);
+                let help = Help::replace("indent with spaces", " ".repeat(above));
                 let message = "a tab indents this line, which YAML does not allow";
                 self.findings.add_with_help(self.source, &place, "tab-in-yaml", message, Some(help));
                 found = true;
             }
+            above = below(line).unwrap_or(above);
             start += line.len();
         }
         found
@@ -229,6 +230,18 @@ impl<'a> Reader<'a> {
         }
         Kind::String(text.to_owned())
     }
+}
+
+/// How far a line is indented that goes on below another one: by two where that one opens a map.
+fn below(line: &str) -> Option<usize> {
+    let text = line.trim();
+    let item = line.trim_start().trim_start_matches("- ");
+    let indent = line.trim_end().chars().count() - item.trim_end().chars().count();
+    (!text.is_empty() && !text.starts_with('#')).then_some(if text.ends_with(':') {
+        indent + 2
+    } else {
+        indent
+    })
 }
 
 fn reads_differently(text: &str) -> bool {
