@@ -13,6 +13,7 @@
 //! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
 //! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
 //! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
+//! - [`leader`]: which of several replicas speaks. Knows no mapping and no bus.
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
 //! - [`bus`]: NATS. Knows no mapping and no cluster.
 //! - [`registry`]: registration with DCM. Knows neither cluster nor bus.
@@ -29,6 +30,7 @@ pub mod cloudevent;
 pub mod cluster;
 pub mod files;
 pub mod http;
+pub mod leader;
 pub mod ledger;
 pub mod monitor;
 pub mod openapi;

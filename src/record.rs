@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::engine::service::KindRef;
+
 /// The label that marks a record, with the service type as its value.
 pub const MARKER: &str = "mapwright.dcm.project/record";
 
@@ -33,9 +35,9 @@ pub struct InstanceRecord {
     /// Requests that carried an idempotency key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeyUse>,
-    /// The spec that an update under way will leave behind.
+    /// An update under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Value>,
+    pub pending: Option<Pending>,
     /// The life whose end has not been delivered as an event yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed_end: Option<u64>,
@@ -70,6 +72,21 @@ pub struct PlannedObject {
     pub root: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+}
+
+/// An update that has passed its checks and may not have reached every object yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// What the caller sent: the patches of objects are made from it again if the process dies.
+    pub patch: Value,
+    /// The spec that it leaves behind.
+    pub spec: Value,
+}
+
+impl PlannedObject {
+    pub fn kind_ref(&self) -> KindRef {
+        KindRef { api_version: self.api_version.clone(), kind: self.kind.clone() }
+    }
 }
 
 /// One use of an idempotency key.
@@ -125,20 +142,17 @@ impl InstanceRecord {
         if self.claim == claimant.claim {
             return Claim::Replay;
         }
-        let over = match self.state {
-            State::Tombstone => true,
-            State::Deleting => !roots_left,
-            State::Creating | State::Ready => false,
-        };
-        match (over, self.key_use(claimant.key, Method::Create), self.state) {
-            // A key speaks for the life in which it was used; the end of that life is no answer to it.
-            (true, _, _) => Claim::NewLife { life: self.life + 1 },
-            (false, Some(used), _) if used.digest != claimant.digest => Claim::KeyReused,
-            (false, Some(_), State::Ready) => Claim::Replay,
-            (false, Some(_), State::Creating) => Claim::Wait,
-            (false, _, State::Deleting) => Claim::BeingDeleted,
-            (false, None, _) => Claim::Taken,
-            (false, Some(_), State::Tombstone) => Claim::Taken,
+        // A key keeps its answer for as long as the record is kept, also after the end of the instance.
+        match (self.key_use(claimant.key, Method::Create), self.state) {
+            (Some(used), _) if used.digest != claimant.digest => return Claim::KeyReused,
+            (Some(_), State::Creating) => return Claim::Wait,
+            (Some(_), _) => return Claim::Replay,
+            (None, _) => {}
+        }
+        match self.state {
+            State::Creating | State::Ready => Claim::Taken,
+            State::Deleting if roots_left => Claim::BeingDeleted,
+            State::Deleting | State::Tombstone => Claim::NewLife { life: self.life + 1 },
         }
     }
 
@@ -168,6 +182,14 @@ impl InstanceRecord {
     /// The name by which a caller may know the instance beside its id.
     pub fn name(&self) -> Option<&str> {
         self.spec.pointer("/metadata/name")?.as_str()
+    }
+
+    /// Whether something is left to be done about it, by whoever comes by.
+    pub fn is_unfinished(&self) -> bool {
+        self.state != State::Ready
+            || self.owed_end.is_some()
+            || self.pending.is_some()
+            || !self.old.is_empty()
     }
 
     /// Every object that may be there, of this life and of former ones.

@@ -7,6 +7,7 @@ use minijinja::tests as builtin_tests;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::attributes;
 use crate::names::{DNS_LABEL, dns_label};
 use crate::quantity::Quantity;
 
@@ -54,6 +55,9 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     (Callable::Filter, "count", "the number of items or characters", |env, n| {
         env.add_filter(n, builtin::length)
     }),
+    (Callable::Filter, "decimal_unit", "`1Gi` as `1GB`; the way back from binary_unit", |env, n| {
+        env.add_filter(n, decimal_unit);
+    }),
     (Callable::Filter, "default", "another value where this one is undefined", |env, n| {
         env.add_filter(n, builtin::default);
     }),
@@ -96,7 +100,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "lower", "in small letters", |env, n| env.add_filter(n, builtin::lower)),
     (Callable::Filter, "map", "one attribute or filter of each item", |env, n| {
-        env.add_filter(n, builtin::map)
+        env.add_filter(n, attributes::map)
     }),
     (Callable::Filter, "max", "the largest item", |env, n| env.add_filter(n, builtin::max)),
     (Callable::Filter, "merge", "a map with the members of another laid over it", |env, n| {
@@ -119,7 +123,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "reject", "the items that fail a test", |env, n| env.add_filter(n, builtin::reject)),
     (Callable::Filter, "rejectattr", "the items whose attribute fails a test", |env, n| {
-        env.add_filter(n, builtin::rejectattr);
+        env.add_filter(n, attributes::rejectattr);
     }),
     (Callable::Filter, "replace", "with each occurrence of a text replaced", |env, n| {
         env.add_filter(n, builtin::replace);
@@ -129,7 +133,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "select", "the items that pass a test", |env, n| env.add_filter(n, builtin::select)),
     (Callable::Filter, "selectattr", "the items whose attribute passes a test", |env, n| {
-        env.add_filter(n, builtin::selectattr);
+        env.add_filter(n, attributes::selectattr);
     }),
     (Callable::Filter, "sort", "sorted", |env, n| env.add_filter(n, builtin::sort)),
     (Callable::Filter, "split", "text cut at a separator", |env, n| env.add_filter(n, builtin::split)),
@@ -138,6 +142,9 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     (Callable::Filter, "trim", "without white space at both ends", |env, n| env.add_filter(n, builtin::trim)),
     (Callable::Filter, "unique", "each item once", |env, n| env.add_filter(n, builtin::unique)),
     (Callable::Filter, "upper", "in capital letters", |env, n| env.add_filter(n, builtin::upper)),
+    (Callable::Filter, "without", "a map without some keys; undefined where none is left", |env, n| {
+        env.add_filter(n, without);
+    }),
     (
         Callable::Test,
         "controlled_by",
@@ -191,6 +198,28 @@ fn binary_unit(text: String) -> Result<String, Error> {
         })
 }
 
+/// Other spellings of an amount have no decimal twin, and stay as they are.
+fn decimal_unit(text: String) -> String {
+    let units = [("Mi", "MB"), ("Gi", "GB"), ("Ti", "TB")];
+    let twin =
+        units.iter().find_map(|(binary, decimal)| Some(format!("{}{decimal}", text.strip_suffix(binary)?)));
+    twin.unwrap_or(text)
+}
+
+fn without(map: Value, keys: Value) -> Result<Value, Error> {
+    if map.is_undefined() || map.is_none() {
+        return Ok(map);
+    }
+    let gone: Vec<Value> = keys.try_iter()?.collect();
+    let mut pairs = Vec::new();
+    for key in map.try_iter()? {
+        if !gone.contains(&key) {
+            pairs.push((key.clone(), map.get_item(&key)?));
+        }
+    }
+    Ok(if pairs.is_empty() { Value::UNDEFINED } else { Value::from_pairs(pairs) })
+}
+
 fn merge(base: Value, over: Value) -> Result<Value, Error> {
     let mut pairs: Vec<(Value, Value)> = Vec::new();
     for map in [base, over] {
@@ -240,7 +269,7 @@ fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
     for item in indexed(items)? {
         let value = item.get_attr("value")?;
         let key = match &attribute {
-            Some(name) => value.get_attr(name)?,
+            Some(path) => attributes::at_path(&value, path),
             None => value,
         };
         if seen.contains(&key) {

@@ -43,6 +43,8 @@ document! {
         view: Option<View>,
         /// What PATCH may change, and how.
         update: Option<Update>,
+        /// The way back from objects to a spec, for instances that another program made.
+        adopt: Option<Adopt>,
     }
 
     /// How the problem documents of a type are written.
@@ -180,6 +182,12 @@ document! {
         template: Text,
         /// JSON pointers of the stored spec that are not echoed.
         omit: Vec<Text>,
+    }
+
+    /// How objects without a record show the spec that they were made from.
+    pub struct Adopt {
+        /// A template that reads observed objects and gives a spec.
+        template: Text,
     }
 
     /// What PATCH does.

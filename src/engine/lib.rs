@@ -4,13 +4,14 @@
 //!
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
 //! - [`decode`], [`describe`], [`format`]: the mapping format, as types and as a JSON Schema.
-//! - [`expression`], [`reads`], [`shape`], [`filters`], [`quantity`]: expressions and what they read.
+//! - [`expression`], [`reads`], [`shape`], [`filters`], [`attributes`], [`quantity`]: expressions and what they read.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
 //! - [`schema`], [`json`]: documents that callers send.
 //! - [`service`], [`load`]: a mapping, compiled.
 //! - [`inputs`], [`request`], [`manifest`], [`status`], [`view`]: the five things that a mapping does.
 //! - [`names`], [`problem`]: what all of them share.
 
+pub mod attributes;
 pub mod decode;
 pub mod describe;
 pub mod diagnostic;

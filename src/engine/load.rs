@@ -154,7 +154,8 @@ impl<'a> Loader<'a> {
         let objects = mapping.object.iter().map(|object| &object.template);
         let patches = mapping.update.iter().flat_map(|update| &update.r#do).map(|patch| &patch.template);
         let view = mapping.view.iter().map(|view| &view.template);
-        let named: Vec<&Text> = objects.chain(patches).chain(view).collect();
+        let adopt = mapping.adopt.iter().map(|adopt| &adopt.template);
+        let named: Vec<&Text> = objects.chain(patches).chain(view).chain(adopt).collect();
         let folder = self.folder;
         named
             .into_iter()
@@ -261,6 +262,7 @@ impl Parts {
             lookups: self.lookups,
             status: self.status,
             view: self.view,
+            adopt: self.adopt,
             update: update_schema.map(|schema| UpdateRule { schema, set: self.set, patches: self.patches }),
             program,
             lets,

@@ -249,7 +249,7 @@ impl Walk<'_, '_> {
             _ => None,
         });
         match filter.name {
-            "list" | "sort" | "reverse" | "unique" | "select" | "reject" => {
+            "list" | "sort" | "reverse" | "unique" | "select" | "reject" | "without" => {
                 self.arguments(&filter.args);
                 base
             }

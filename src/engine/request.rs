@@ -42,6 +42,7 @@ impl Service {
         let mut request = unwrap(body);
         request.schema_faults = self.schema.faults(&request.spec);
         self.refuse_read_only(&mut request);
+        request.refuse_strangers();
         request
     }
 
@@ -51,6 +52,7 @@ impl Service {
         if let Some(update) = &self.update {
             request.schema_faults = update.schema.faults(&request.spec);
         }
+        request.refuse_strangers();
         request
     }
 
@@ -70,11 +72,9 @@ impl Service {
             }
         };
         for name in &top {
-            for root in ["", request.root] {
-                let pointer = format!("{root}/{}", name.replace('/', "~1"));
-                if request.body.pointer(&pointer).is_some() {
-                    add(pointer, name);
-                }
+            let pointer = child("", name);
+            if request.body.pointer(&pointer).is_some() {
+                add(pointer, name);
             }
         }
         for path in in_spec {
@@ -119,7 +119,12 @@ impl Service {
                 return Ok(Judged::Needs(needs));
             }
             for check in checks.into_iter().filter(|check| !broken || check.lookups.is_empty()) {
-                self.run(check, &scope, request, &mut faults)?;
+                match self.run(check, &scope, request) {
+                    Ok(found) => faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault))),
+                    // A rule need not understand what the schema has refused.
+                    Err(_) if broken => {}
+                    Err(error) => return Err(error),
+                }
             }
             if !faults.is_empty() {
                 break;
@@ -133,8 +138,8 @@ impl Service {
         check: &CheckRule,
         scope: &Scope,
         request: &Request,
-        faults: &mut Vec<(u16, Fault)>,
-    ) -> Result<(), EvalError> {
+    ) -> Result<Vec<(u16, Fault)>, EvalError> {
+        let mut faults = Vec::new();
         let scopes = match &check.each {
             Some(each) => each.scopes(scope)?,
             None => vec![scope.clone()],
@@ -155,28 +160,58 @@ impl Service {
             };
             faults.push((check.status, Fault { pointer, detail: self.program.text(&check.detail, &scope)? }));
         }
-        Ok(())
+        Ok(faults)
     }
 }
 
 impl Request {
-    /// Whether a path that the check reads has a schema fault already: its answer would be noise.
+    /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.
+    fn refuse_strangers(&mut self) {
+        let Some(members) = self.body.as_object().filter(|_| self.root == "/spec") else { return };
+        let named = |pointer: &str| self.faults.iter().any(|fault| fault.pointer.as_deref() == Some(pointer));
+        let strangers = members.keys().filter(|key| *key != "spec").map(|key| (key, child("", key)));
+        let faults: Vec<Fault> = strangers
+            .filter(|(_, pointer)| !named(pointer))
+            .map(|(key, pointer)| {
+                let detail = format!("`{}` is not a member of this body: it stands beside `spec`", clip(key));
+                Fault { pointer: Some(pointer), detail }
+            })
+            .collect();
+        self.faults.extend(faults);
+    }
+
+    /// Whether a path that the check reads has a schema fault already: its answer would be noise. Of a list
+    /// that is walked, a bad item spoils none of its siblings.
     fn spoils(&self, check: &CheckRule) -> bool {
-        let reads =
-            check.condition.reads.iter().chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
-        let reads: Vec<&Read> = reads.filter(|read| read.root == "spec" || read.root == "patch").collect();
-        self.schema_faults.iter().any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
+        let sent = |read: &&Read| read.root == "spec" || read.root == "patch";
+        let walked = check.each.iter().flat_map(|each| each.list.reads.iter()).filter(sent);
+        let read = check.condition.reads.iter().filter(sent);
+        self.schema_faults.iter().any(|fault| {
+            let place = keys(&fault.place);
+            walked.clone().any(|read| {
+                let list = read.path.split(|step| *step == Step::Any).next().unwrap_or_default();
+                place.len() <= list.len() && touches(&place, list)
+            }) || (check.each.is_none() && read.clone().any(|read| touches(&place, &read.path)))
+        })
+    }
+
+    /// Whether the schema has named this very place already.
+    fn blames(&self, fault: &Fault) -> bool {
+        let Some(pointer) = &fault.pointer else { return false };
+        self.schema_faults.iter().any(|other| format!("{}{}", self.root, other.place) == *pointer)
     }
 }
 
 /// Whether a fault stands on the way to what is read, or below it.
-fn touches(place: &str, read: &[Step]) -> bool {
-    let place: Vec<String> =
-        place.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+fn touches(place: &[String], read: &[Step]) -> bool {
     place.iter().zip(read).all(|(key, step)| match step {
         Step::Key(name) => key == name,
         Step::Any => true,
     })
+}
+
+fn keys(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect()
 }
 
 /// Finds the spec: wrapped means that `spec` is an object and there is no top-level `service_type`.
@@ -190,15 +225,8 @@ fn unwrap(body: Json) -> Request {
     };
     match members.get("spec") {
         Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
-            let beside = members.keys().filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
-            let faults = beside
-                .map(|key| Fault {
-                    pointer: Some(child("", key)),
-                    detail: format!("`{}` is not a member of this body: it stands beside `spec`", clip(key)),
-                })
-                .collect();
             let spec = spec.clone();
-            empty(body, "/spec", spec, faults)
+            empty(body, "/spec", spec, Vec::new())
         }
         _ => {
             let spec = body.clone();

@@ -75,10 +75,12 @@ impl Schema {
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
     let at = error.instance_path().as_str();
-    let mut push = |fault: SchemaFault| {
-        if !faults.contains(&fault) {
-            faults.push(fault);
-        }
+    let is_type = matches!(error.kind(), ValidationErrorKind::Type { .. });
+    // One fault a place: of a value of the wrong type, nothing else is worth saying.
+    let mut push = |fault: SchemaFault| match faults.iter_mut().find(|other| other.place == fault.place) {
+        Some(other) if is_type => *other = fault,
+        Some(_) => {}
+        None => faults.push(fault),
     };
     let at_itself = |pointer: String, detail: String| SchemaFault { place: pointer.clone(), pointer, detail };
     match error.kind() {

@@ -38,6 +38,7 @@ pub struct Service {
     pub status: StatusTable,
     pub view: Option<ViewRule>,
     pub update: Option<UpdateRule>,
+    pub adopt: Option<Template>,
     pub program: Arc<Program>,
     pub lets: Lets,
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jiff::{Span, Timestamp};
 
-use crate::cluster::{Preconditions, Refusal, RefusalKind};
+use crate::cluster::{Refusal, RefusalKind};
 use crate::provider::{Known, Provider, now};
-use crate::provision::{complete, confirm_gone, remove_objects};
+use crate::provision::{complete, confirm_gone, remove_objects, resume};
 use crate::record::{InstanceRecord, State};
 
 /// One piece of work for one instance.
@@ -19,8 +19,12 @@ pub(super) enum Chore {
     Settle(Known, u64),
     /// A create died: completed where everything is there, else cleared away.
     Complete(Known),
+    /// An update died between its checks and its last object.
+    Resume(Known),
     /// A tombstone has been kept long enough.
     Drop(Known),
+    /// Memory has neither record nor objects of an id that was reported.
+    Vanish(String),
 }
 
 /// How a chore ended.
@@ -29,6 +33,8 @@ pub(super) enum Done {
     Ended(Box<Known>),
     /// The record is gone, and with it all memory of the id.
     Dropped(String),
+    /// Nothing of the instance is left, and no record says what became of it.
+    Vanished(String),
     /// Something changed: look at the instance again.
     Again(String),
     Failed(String),
@@ -39,18 +45,16 @@ const KEPT_MINUTES: i64 = 5;
 const KEPT_FOR_KEYS_MINUTES: i64 = 24 * 60;
 
 impl Chore {
-    fn known(&self) -> &Known {
+    pub(super) fn id(&self) -> &str {
         match self {
             Self::End(known)
             | Self::Remove(known)
             | Self::Settle(known, _)
             | Self::Complete(known)
-            | Self::Drop(known) => known,
+            | Self::Resume(known)
+            | Self::Drop(known) => &known.record.id,
+            Self::Vanish(id) => id,
         }
-    }
-
-    pub(super) fn id(&self) -> &str {
-        &self.known().record.id
     }
 
     pub(super) async fn run(self, provider: Arc<Provider>) -> Done {
@@ -70,7 +74,7 @@ impl Chore {
         match self {
             Self::End(known) => end(provider, known).await,
             Self::Remove(known) => {
-                remove_objects(provider, known.record.all_planned()).await?;
+                remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
                 Ok(Done::Again(known.record.id))
             }
             Self::Settle(known, life) => settle(provider, &known, life).await,
@@ -78,13 +82,16 @@ impl Chore {
                 complete(provider, &known).await?;
                 Ok(Done::Again(known.record.id))
             }
+            Self::Resume(known) => {
+                resume(provider, &known).await?;
+                Ok(Done::Again(known.record.id))
+            }
+            Self::Vanish(id) => match provider.find_live(&id).await? {
+                Some(_) => Ok(Done::Again(id)),
+                None => Ok(Done::Vanished(id)),
+            },
             Self::Drop(known) => {
-                let version = Preconditions {
-                    uid: Some(&known.stored.uid),
-                    resource_version: Some(&known.stored.resource_version),
-                };
-                provider.records.delete(&known.stored.name, version).await?;
-                provider.forget(&known.stored);
+                provider.drop_record(&known).await?;
                 Ok(Done::Dropped(known.record.id))
             }
         }
@@ -95,7 +102,7 @@ impl Done {
     pub(super) fn id(&self) -> &str {
         match self {
             Self::Ended(known) => &known.record.id,
-            Self::Dropped(id) | Self::Again(id) | Self::Failed(id) => id,
+            Self::Dropped(id) | Self::Vanished(id) | Self::Again(id) | Self::Failed(id) => id,
         }
     }
 }
@@ -117,11 +124,12 @@ async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
         State::Deleting => live,
         State::Creating | State::Tombstone => return Ok(Done::Again(live.record.id)),
     };
-    remove_objects(provider, known.record.all_planned()).await?;
+    remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
     Ok(Done::Ended(Box::new(known)))
 }
 
-/// The record forgets an end that was delivered; where that was the last life, a tombstone is left.
+/// The record forgets an end that was delivered, and what former lives left behind; where that was the last
+/// life, a tombstone is left.
 async fn settle(provider: &Provider, known: &Known, life: u64) -> Result<Done, Refusal> {
     let Some(live) = provider.find_live(&known.record.id).await? else {
         return Ok(Done::Dropped(known.record.id.clone()));
@@ -130,11 +138,14 @@ async fn settle(provider: &Provider, known: &Known, life: u64) -> Result<Done, R
     if record.owed_end == Some(life) {
         record.owed_end = None;
     }
+    if record.owed_end.is_none() {
+        remove_objects(provider, &record.id, record.old.iter()).await?;
+        record.old.clear();
+    }
     if record.state == State::Deleting && record.owed_end.is_none() {
         record.state = State::Tombstone;
         record.end_time = Some(now());
         record.plan.clear();
-        record.old.clear();
     }
     provider.update_record(&live, record).await?;
     Ok(Done::Again(known.record.id.clone()))

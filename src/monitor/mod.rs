@@ -5,6 +5,9 @@
 
 mod chores;
 mod deliver;
+mod standby;
+
+pub use standby::take_turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,8 +38,10 @@ pub struct Monitor {
     chores: JoinSet<Done>,
     /// Instances with a chore under way; news of them waits for its end.
     busy: HashSet<String>,
+    /// Instances of which there was news while they had a chore.
+    missed: HashSet<String>,
     sending: JoinSet<Sent>,
-    /// Since when a create has been seen under way, by its claim.
+    /// Since when something has been seen unfinished, by the claim of its record.
     creating: HashMap<String, Instant>,
     /// Deletions whose objects this process has swept once.
     swept: HashSet<(String, u64)>,
@@ -71,7 +76,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 const OPEN_AGAIN: Duration = Duration::from_millis(500);
 
 impl Monitor {
-    pub fn new(
+    fn new(
         provider: Arc<Provider>,
         bus: Bus,
         settings: MonitorSettings,
@@ -83,6 +88,7 @@ impl Monitor {
             started: Instant::now(),
             chores: JoinSet::new(),
             busy: HashSet::new(),
+            missed: HashSet::new(),
             sending: JoinSet::new(),
             creating: HashMap::new(),
             swept: HashSet::new(),
@@ -94,7 +100,7 @@ impl Monitor {
     }
 
     /// Runs until `shutdown`, then flushes what is owed.
-    pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+    async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
         let provider = self.provider.clone();
         tokio::select! {
             () = provider.wait_synced() => {}
@@ -164,28 +170,49 @@ impl Monitor {
     /// One instance changed: what is to be said of it, and what is to be done?
     fn look_at(&mut self, id: &str) {
         if self.busy.contains(id) {
+            self.missed.insert(id.to_owned());
             return;
         }
-        let Some(known) = self.provider.find(id) else { return };
+        let Some(known) = self.provider.find(id) else { return self.miss(id) };
         let record = &known.record;
         // The end of a former life is owed before anything of this one.
         if let Some(life) = record.owed_end.filter(|life| *life < record.life) {
             self.end_of(id, life, &known);
         }
         match record.state {
+            State::Ready if !record.old.is_empty() && record.owed_end.is_none() => {
+                self.begin(Chore::Settle(known.clone(), 0));
+                self.report(known);
+            }
             State::Ready => self.report(known),
             State::Creating if self.provider.is_visible(record) => self.report(known),
             State::Creating => {
                 let claim = record.claim.clone();
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
-            State::Deleting if !self.provider.roots_left(record) => self.begin(Chore::End(known)),
+            State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
             State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
             State::Deleting => self.report(known),
             State::Tombstone => {}
+        }
+    }
+
+    /// The roots are gone; what they leave behind may take its time, and nothing is said meanwhile.
+    fn end_if_gone(&mut self, known: Known) {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.service.observe(&instance.identity, &instance.inputs);
+        if seen.is_ok_and(|seen| seen.status == self.provider.service.status.gone) {
+            self.begin(Chore::End(instance.known));
+        }
+    }
+
+    /// An instance that was reported, and of which nothing is left in memory, not even a record.
+    fn miss(&mut self, id: &str) {
+        if self.ledger.last_delivered(id).is_some_and(|last| !last.ends) {
+            self.begin(Chore::Vanish(id.to_owned()));
         }
     }
 
@@ -237,41 +264,58 @@ impl Monitor {
     }
 
     fn note_done(&mut self, done: Done) {
-        self.busy.remove(done.id());
+        let id = done.id().to_owned();
+        self.busy.remove(&id);
+        self.follow(done);
+        if self.missed.remove(&id) {
+            self.look_at(&id);
+        }
+    }
+
+    fn follow(&mut self, done: Done) {
         match done {
             Done::Ended(known) => match known.record.owed_end {
                 Some(life) => self.end_of(&known.record.id.clone(), life, &known),
                 None => self.begin(Chore::Settle(*known, 0)),
             },
             Done::Again(id) => self.look_at(&id),
-            Done::Dropped(id) => {
-                self.ledger.forget(&id);
-                self.provider.note_delivered(&id, None);
-                self.swept.retain(|(swept, _)| *swept != id);
-                if let Some(shelf) = &self.shelf {
-                    shelf.forget(&id);
-                }
+            Done::Dropped(id) => self.forget(&id),
+            Done::Vanished(id) => {
+                let life = self.ledger.last_delivered(&id).map_or(0, |last| last.life);
+                let (status, message) = (self.provider.service.status.gone.clone(), "vanished".to_owned());
+                self.ledger.gone(self.now(), &id, life, Report { status, message, settling: false });
             }
             // The next sweep tries again; looking at once would spin while the cluster is away.
             Done::Failed(_) => {}
         }
     }
 
+    /// Nothing is remembered of an id whose record is gone.
+    fn forget(&mut self, id: &str) {
+        self.ledger.forget(id);
+        self.provider.note_delivered(id, None);
+        self.swept.retain(|(swept, _)| swept != id);
+        if let Some(shelf) = &self.shelf {
+            shelf.forget(id);
+        }
+    }
+
     /// Whatever died half-way is completed or cleared away, by this process or by a former one.
     fn sweep(&mut self) {
         let patience = self.provider.request_timeout * 2;
-        for id in self.provider.ids_after(None, usize::MAX) {
-            let Some(known) = self.provider.find(&id) else { continue };
-            match known.record.state {
-                State::Creating if !self.provider.is_visible(&known.record) => {
-                    let since = *self.creating.entry(known.record.claim.clone()).or_insert_with(Instant::now);
-                    if since.elapsed() > patience {
-                        self.begin(Chore::Complete(known));
-                    }
+        for known in self.provider.unfinished() {
+            let record = &known.record;
+            let visible = self.provider.is_visible(record);
+            let since = *self.creating.entry(record.claim.clone()).or_insert_with(Instant::now);
+            match record.state {
+                State::Creating if visible || since.elapsed() > patience => {
+                    self.begin(Chore::Complete(known))
                 }
-                State::Creating => self.begin(Chore::Complete(known)),
-                State::Tombstone if chores::is_over(&known.record) => self.begin(Chore::Drop(known)),
-                State::Ready | State::Deleting | State::Tombstone => self.look_at(&id),
+                State::Ready if record.pending.is_some() && since.elapsed() > patience => {
+                    self.begin(Chore::Resume(known));
+                }
+                State::Tombstone if chores::is_over(record) => self.begin(Chore::Drop(known)),
+                _ => self.look_at(&known.record.id.clone()),
             }
         }
         self.creating.retain(|_, since| since.elapsed() < patience * 4);

@@ -77,7 +77,9 @@ impl Provisioner {
         let planned = record.plan.iter().find(|planned| planned.object == manifest.object);
         let there = provider.cluster.get(&resource, &provider.namespace, &manifest.name).await;
         match (there, planned) {
-            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, planned) => Ok(object),
+            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, &record.id, planned) => {
+                Ok(object)
+            }
             (Ok(_), _) if taken && manifest.renamable => Err(NotApplied::NameInUse),
             _ => Err(NotApplied::Refused(refusal)),
         }
@@ -97,16 +99,10 @@ pub(super) async fn promote(provider: &Provider, known: &Known, objects: &[Value
 
 /// Takes back a create that was refused or has died: the objects, then the claim.
 pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Refusal> {
-    remove_objects(provider, known.record.plan.iter()).await?;
+    remove_objects(provider, &known.record.id, known.record.plan.iter()).await?;
     let first = known.record.life == 1 && known.record.owed_end.is_none();
     if first {
-        let version = Preconditions {
-            uid: Some(&known.stored.uid),
-            resource_version: Some(&known.stored.resource_version),
-        };
-        provider.records.delete(&known.stored.name, version).await?;
-        provider.forget(&known.stored);
-        return Ok(());
+        return provider.drop_record(known).await;
     }
     let record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
     provider.update_record(known, record).await.map(|_| ())
@@ -116,10 +112,10 @@ pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Re
 pub async fn complete(provider: &Provider, known: &Known) -> Result<(), Refusal> {
     let mut objects = Vec::new();
     for planned in &known.record.plan {
-        let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+        let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        objects.extend(there.filter(|object| provider.is_planned(object, planned)));
+        objects.extend(there.filter(|object| provider.is_planned(object, &known.record.id, planned)));
     }
     if objects.len() == known.record.plan.len() {
         promote(provider, known, &objects).await
@@ -158,17 +154,18 @@ fn owned_body(index: usize, manifests: &[Manifest], made: &[Option<Value>]) -> O
 /// Deletes planned objects, each only if it is the one that was planned. What is missing is success.
 pub async fn remove_objects<'p>(
     provider: &Provider,
+    id: &str,
     planned: impl Iterator<Item = &'p PlannedObject>,
 ) -> Result<(), Refusal> {
-    let removals = planned.map(|planned| remove(provider, planned));
+    let removals = planned.map(|planned| remove(provider, id, planned));
     join_all(removals).await.into_iter().collect()
 }
 
-async fn remove(provider: &Provider, planned: &PlannedObject) -> Result<(), Refusal> {
-    let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+async fn remove(provider: &Provider, id: &str, planned: &PlannedObject) -> Result<(), Refusal> {
+    let kind = planned.kind_ref();
     let resource = provider.resource(&kind).await?;
     let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-    let Some(object) = there.filter(|object| provider.is_planned(object, planned)) else {
+    let Some(object) = there.filter(|object| provider.is_planned(object, id, planned)) else {
         if let Some(uid) = &planned.uid {
             provider.saw_gone(&kind, &planned.name, uid);
         }
@@ -202,10 +199,10 @@ fn propagation(provider: &Provider, planned: &PlannedObject) -> Propagation {
 /// Whether the cluster itself says that no root of a record's lives is left.
 pub async fn confirm_gone(provider: &Provider, record: &InstanceRecord) -> Result<bool, Refusal> {
     for planned in record.all_planned().filter(|planned| planned.root) {
-        let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
+        let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        if there.is_some_and(|object| provider.is_planned(&object, planned)) {
+        if there.is_some_and(|object| provider.is_planned(&object, &record.id, planned)) {
             return Ok(false);
         }
     }

@@ -1,16 +1,15 @@
 //! The claim on an id: the record is made before anything else, and its name decides between rivals.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::answer::{internal, problem_of};
+use super::answer::problem_of;
 use super::{Provisioner, shown};
 use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::problem::{Problem, ProblemKind};
-use crate::provider::{Known, record_labels};
-use crate::record::{Claim, Claimant, InstanceRecord, State};
+use crate::provider::Known;
+use crate::record::{Claim, Claimant, InstanceRecord, Method, State};
 
 /// How a claim ended.
 pub(super) enum Claimed {
@@ -33,17 +32,17 @@ impl Provisioner {
     ) -> Result<Claimed, Problem> {
         let first = draft(1)?;
         let deadline = Instant::now() + self.provider.request_timeout;
-        match self.create_record(&first).await {
+        match self.provider.create_record(first.clone()).await {
             Ok(known) => return Ok(Claimed::Won(known)),
             Err(refusal) if refusal.kind == RefusalKind::AlreadyExists => {}
             Err(refusal) if refusal.kind.leaves_doubt() => {}
             Err(refusal) => return Err(problem_of(&refusal, "claiming the id")),
         }
         loop {
-            let found = self.provider.find_live(&first.id).await;
+            let found = self.provider.claimed_live(&first.id).await;
             let Some(known) = found.map_err(|refusal| problem_of(&refusal, "claiming the id"))? else {
                 // It was there a moment ago, or our create never arrived: once more from the start.
-                let made = self.create_record(&first).await;
+                let made = self.provider.create_record(first.clone()).await;
                 return made.map(Claimed::Won).map_err(|refusal| problem_of(&refusal, "claiming the id"));
             };
             let claimant = Claimant { provider: &self.provider.name, claim: &first.claim, key, digest };
@@ -66,13 +65,23 @@ impl Provisioner {
         }
     }
 
-    async fn create_record(&self, record: &InstanceRecord) -> Result<Known, Refusal> {
-        let provider = &self.provider;
-        let labels = record_labels(&provider.service, &record.id);
-        let name = provider.record_name(&record.id);
-        let stored = provider.records.create(&name, &labels, &BTreeMap::new(), &record.to_json()).await?;
-        provider.remember(&stored);
-        Ok(Known { record: record.clone(), stored })
+    /// The instance that an earlier request with this key made, before anything is judged anew: a repeat
+    /// gets the same answer whatever has changed since.
+    pub(super) async fn earlier(
+        &self,
+        id: &str,
+        key: Option<&str>,
+        digest: &str,
+    ) -> Result<Option<Known>, Problem> {
+        let Some(key) = key else { return Ok(None) };
+        let live = self.provider.claimed_live(id).await;
+        let live = live.map_err(|refusal| problem_of(&refusal, "reading the record"))?;
+        let Some(known) = live else { return Ok(None) };
+        match known.record.key_use(Some(key), Method::Create) {
+            Some(used) if used.digest != digest => Err(key_reused()),
+            Some(_) if known.record.state != State::Creating => Ok(Some(known)),
+            _ => Ok(None),
+        }
     }
 
     /// A new life takes the record over; what the former one left behind and what it owes stays with it.
@@ -112,10 +121,4 @@ pub(super) fn key_reused() -> Problem {
 
 pub(super) fn being_deleted(id: &str) -> Problem {
     Problem::conflict(format!("the instance `{}` is being deleted; try again when it is gone", shown(id)))
-}
-
-/// A record that contradicts itself is our fault.
-pub(super) fn contradiction(what: &str) -> Problem {
-    tracing::error!(what, "a record contradicts the mapping");
-    internal()
 }

@@ -24,13 +24,19 @@ impl Provisioner {
     pub async fn create(&self, create: CreateRequest) -> Result<Value, Problem> {
         let id = self.choose_id(&create)?;
         let digest = fingerprint(&[&canonical(&create.body)]);
+        if let Some(known) = self.earlier(&id, create.idempotency_key.as_deref(), &digest).await? {
+            return self.replay(known);
+        }
         let request = self.provider.service.read_create(create.body);
         let inputs = self.validate(&id, &request).await?;
+        if self.provider.find(&id).is_some_and(|known| known.stored.is_none()) {
+            return Err(super::claim::taken(&id));
+        }
         let draft = |life, attempt| self.draft(&id, life, attempt, &inputs, &create.idempotency_key, &digest);
         let claimed =
             self.claim(|life| Ok(draft(life, 0)?.0), create.idempotency_key.as_deref(), &digest).await?;
         let mut known = match claimed {
-            Claimed::Earlier(known) => return self.show(known),
+            Claimed::Earlier(known) => return self.replay(known),
             Claimed::Won(known) => known,
         };
         for attempt in 0..NAME_ATTEMPTS {
@@ -117,7 +123,7 @@ impl Provisioner {
             self.provider.saw(&manifest.kind, object);
         }
         self.provider.has_answered(&known.record.id, known.record.life);
-        let answer = self.show(known.clone());
+        let answer = self.show(known.clone()).map(as_made);
         let provider = self.provider.clone();
         tokio::spawn(async move {
             if let Err(refusal) = promote(&provider, &known, &objects).await {
@@ -145,4 +151,10 @@ impl Provisioner {
         }
         problem
     }
+}
+
+/// An instance changes after its create, not within it: the cluster may be faster than our answer.
+fn as_made(mut answer: Value) -> Value {
+    answer["update_time"] = answer["create_time"].clone();
+    answer
 }

@@ -1,9 +1,8 @@
 //! A deletion: the record says so first, then everything of the instance goes.
 
 use super::answer::problem_of;
-use super::claim::key_reused;
 use super::{Provisioner, remove_objects};
-use crate::cluster::RefusalKind;
+use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::names::DNS_LABEL;
 use crate::engine::problem::Problem;
 use crate::provider::Known;
@@ -18,7 +17,7 @@ impl Provisioner {
             }
         };
         let known = self.mark_deleted(known, key).await?;
-        remove_objects(&self.provider, known.record.all_planned())
+        remove_objects(&self.provider, &known.record.id, known.record.all_planned())
             .await
             .map_err(|refusal| problem_of(&refusal, "deleting an object"))
     }
@@ -29,9 +28,6 @@ impl Provisioner {
             if known.record.state == State::Deleting {
                 return Ok(known);
             }
-            if known.record.key_use(key, Method::Create).is_some() {
-                return Err(key_reused());
-            }
             let mut record = InstanceRecord {
                 state: State::Deleting,
                 owed_end: Some(known.record.life),
@@ -41,7 +37,7 @@ impl Provisioner {
             record.use_key(key, Method::Delete, "");
             match self.update_record(&known, record).await {
                 Ok(known) => return Ok(known),
-                Err(refusal) if refusal.kind == RefusalKind::Conflict => {
+                Err(refusal) if is_overtaken(&refusal) => {
                     known = self.reread(&known.record.id).await?;
                 }
                 Err(refusal) => return Err(problem_of(&refusal, "marking the record")),
@@ -69,4 +65,9 @@ impl Provisioner {
         }
         Ok(candidates.iter().any(|known| known.record.key_use(key, Method::Delete).is_some()))
     }
+}
+
+/// Somebody else wrote the record first; an adopted instance has its record created by the first write.
+fn is_overtaken(refusal: &Refusal) -> bool {
+    matches!(refusal.kind, RefusalKind::Conflict | RefusalKind::AlreadyExists)
 }

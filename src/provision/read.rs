@@ -1,21 +1,27 @@
 //! GET and LIST: from memory, through the mapping's view.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Provisioner;
 use super::answer::broken_rule;
 use crate::engine::problem::Problem;
+use crate::engine::status::Observation;
 use crate::engine::view::Header;
-use crate::provider::Known;
+use crate::provider::{Instance, Known};
 use crate::record::State;
 
 /// Items on a page where the caller does not say.
 const PAGE: usize = 50;
 const LARGEST_PAGE: usize = 1000;
 
+/// How long a request that came before the first complete list waits for it.
+const SYNC_PATIENCE: Duration = Duration::from_secs(5);
+
 impl Provisioner {
     pub async fn get(&self, id: &str) -> Result<Value, Problem> {
-        self.require_sync()?;
         let known = self.resolve(id).await?;
         match self.present(known)? {
             Some(answer) => Ok(answer),
@@ -30,7 +36,7 @@ impl Provisioner {
             Some(token) => Some(self.tokens.read(scope, token).await?),
             None => None,
         };
-        self.require_sync()?;
+        self.require_sync().await?;
         let mut items = Vec::new();
         // One more than the page holds, to know whether there is another page.
         'pages: loop {
@@ -83,6 +89,14 @@ impl Provisioner {
         self.present(known)?.ok_or_else(gone)
     }
 
+    /// The answer of a repeated create: the same instance, with its status as it is now, also when it has
+    /// ended since.
+    pub(super) fn replay(&self, known: Known) -> Result<Value, Problem> {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.observe(&instance).map_err(|error| broken_rule(&error))?;
+        self.document(&instance, seen)
+    }
+
     /// The answer for an instance; none where its status says that it is gone.
     fn present(&self, known: Known) -> Result<Option<Value>, Problem> {
         let provider = &self.provider;
@@ -92,21 +106,24 @@ impl Provisioner {
         if seen.status == provider.service.status.gone && !deleting {
             return Ok(None);
         }
+        self.document(&instance, seen).map(Some)
+    }
+
+    fn document(&self, instance: &Instance, seen: Observation) -> Result<Value, Problem> {
         let header = Header {
             status: seen.status,
             status_message: seen.message,
             create_time: instance.known.record.create_time.clone(),
         };
-        let answer = provider.service.view(&instance.identity, &instance.inputs, &header);
-        answer.map(Some).map_err(|error| broken_rule(&error))
+        let answer = self.provider.service.view(&instance.identity, &instance.inputs, &header);
+        answer.map_err(|error| broken_rule(&error))
     }
 
-    /// Before the first complete list, an absence in memory means nothing.
-    fn require_sync(&self) -> Result<(), Problem> {
-        if self.provider.synced() {
-            return Ok(());
-        }
-        Err(Problem::unavailable("the provider has not read the cluster yet; try again", 1))
+    /// Before the first complete list, an absence in memory means nothing: a start is waited for.
+    pub(super) async fn require_sync(&self) -> Result<(), Problem> {
+        let patience = SYNC_PATIENCE.min(self.provider.request_timeout / 2);
+        let synced = timeout(patience, self.provider.wait_synced()).await;
+        synced.map_err(|_| Problem::unavailable("the provider has not read the cluster yet; try again", 1))
     }
 }
 

@@ -4,16 +4,15 @@ use serde_json::Value;
 
 use super::Provisioner;
 use super::answer::{broken_rule, problem_of};
-use super::claim::{being_deleted, contradiction, key_reused};
+use super::claim::{being_deleted, key_reused};
 use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::format::Moment;
 use crate::engine::json::canonical;
 use crate::engine::names::fingerprint;
 use crate::engine::problem::Problem;
 use crate::engine::request::Request;
-use crate::engine::service::KindRef;
-use crate::provider::{Instance, Known};
-use crate::record::{InstanceRecord, Method, PlannedObject, State};
+use crate::provider::{Instance, Known, Provider};
+use crate::record::{InstanceRecord, Method, Pending, PlannedObject, State};
 
 impl Provisioner {
     pub async fn update(&self, id: &str, key: Option<&str>, body: Value) -> Result<Value, Problem> {
@@ -44,7 +43,8 @@ impl Provisioner {
         digest: &str,
         request: &Request,
     ) -> Result<Option<Known>, Problem> {
-        let live = self.look_live(&known.record).await?;
+        let live = look_live(&self.provider, &known.record).await;
+        let live = live.map_err(|refusal| problem_of(&refusal, "reading an object"))?;
         let mut instance = self.provider.instance(known);
         self.refuse_deleted(&instance, &live)?;
         instance.inputs.patch = Some(request.spec.clone());
@@ -53,34 +53,24 @@ impl Provisioner {
         let spec = service
             .updated_spec(&instance.identity, &instance.inputs)
             .map_err(|error| broken_rule(&error))?;
-        let pending = InstanceRecord { pending: Some(spec.clone()), ..instance.known.record.clone() };
+        let under_way = Pending { patch: request.spec.clone(), spec: spec.clone() };
+        let pending = InstanceRecord { pending: Some(under_way), ..instance.known.record.clone() };
         let Some(known) = unless_changed(self.update_record(&instance.known, pending).await)? else {
             return Ok(None);
         };
-        if !self.patch_objects(&instance, &live).await? {
-            return Ok(None);
+        let patched = patch_objects(&self.provider, &instance, &live).await;
+        match patched {
+            Ok(()) => {}
+            Err(refusal) => {
+                // Nothing is under way any more, whatever the reason.
+                let record = InstanceRecord { pending: None, ..known.record.clone() };
+                unless_changed(self.update_record(&known, record).await)?;
+                return unless_changed(Err(refusal));
+            }
         }
         let mut record = InstanceRecord { spec, pending: None, ..known.record.clone() };
         record.use_key(key, Method::Update, digest);
         unless_changed(self.update_record(&known, record).await)
-    }
-
-    /// The planned objects as the cluster has them now; memory learns of them.
-    async fn look_live(&self, record: &InstanceRecord) -> Result<Vec<(PlannedObject, Value)>, Problem> {
-        let provider = &self.provider;
-        let refused = |refusal: Refusal| problem_of(&refusal, "reading an object");
-        let mut live = Vec::new();
-        for planned in &record.plan {
-            let kind = KindRef { api_version: planned.api_version.clone(), kind: planned.kind.clone() };
-            let resource = provider.resource(&kind).await.map_err(refused)?;
-            let there =
-                provider.cluster.get(&resource, &provider.namespace, &planned.name).await.map_err(refused)?;
-            if let Some(object) = there.filter(|object| provider.is_planned(object, planned)) {
-                provider.saw(&kind, &object);
-                live.push((planned.clone(), object));
-            }
-        }
-        Ok(live)
     }
 
     fn refuse_deleted(&self, instance: &Instance, live: &[(PlannedObject, Value)]) -> Result<(), Problem> {
@@ -95,34 +85,64 @@ impl Provisioner {
         }
         Ok(())
     }
+}
 
-    /// Patches each object under the version that was judged; false where one changed in between.
-    async fn patch_objects(
-        &self,
-        instance: &Instance,
-        live: &[(PlannedObject, Value)],
-    ) -> Result<bool, Problem> {
-        let provider = &self.provider;
-        let patches = provider.service.patches(&instance.identity, &instance.inputs);
-        for (index, patch) in patches.map_err(|error| broken_rule(&error))? {
-            let rule = &provider.service.objects[index];
-            let Some((planned, object)) = live.iter().find(|(planned, _)| planned.object == rule.name) else {
-                return Err(contradiction("an object that is to be patched is not there"));
-            };
-            let refused = |refusal: Refusal| problem_of(&refusal, "patching an object");
-            let resource = provider.resource(&rule.kind).await.map_err(refused)?;
-            let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            let patched = provider
-                .cluster
-                .merge_patch(&resource, &provider.namespace, &planned.name, version, &patch)
-                .await;
-            match unless_changed(patched)? {
-                Some(object) => provider.saw(&rule.kind, &object),
-                None => return Ok(false),
-            }
+/// The planned objects as the cluster has them now; memory learns of them.
+async fn look_live(
+    provider: &Provider,
+    record: &InstanceRecord,
+) -> Result<Vec<(PlannedObject, Value)>, Refusal> {
+    let mut live = Vec::new();
+    for planned in &record.plan {
+        let kind = planned.kind_ref();
+        let resource = provider.resource(&kind).await?;
+        let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
+        if let Some(object) = there.filter(|object| provider.is_planned(object, &record.id, planned)) {
+            provider.saw(&kind, &object);
+            live.push((planned.clone(), object));
         }
-        Ok(true)
     }
+    Ok(live)
+}
+
+/// Patches each object under the version that was judged.
+async fn patch_objects(
+    provider: &Provider,
+    instance: &Instance,
+    live: &[(PlannedObject, Value)],
+) -> Result<(), Refusal> {
+    let patches = provider.service.patches(&instance.identity, &instance.inputs);
+    for (index, patch) in patches.map_err(|error| Refusal::new(RefusalKind::Other, error.to_string()))? {
+        let rule = &provider.service.objects[index];
+        let Some((planned, object)) = live.iter().find(|(planned, _)| planned.object == rule.name) else {
+            let what = format!("the object `{}` that is to be patched is not there", rule.name);
+            return Err(Refusal::new(RefusalKind::Conflict, what));
+        };
+        let resource = provider.resource(&rule.kind).await?;
+        let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let patched = provider
+            .cluster
+            .merge_patch(&resource, &provider.namespace, &planned.name, version, &patch)
+            .await?;
+        provider.saw(&rule.kind, &patched);
+    }
+    Ok(())
+}
+
+/// Ends an update that died: its objects are patched once more, which changes nothing where they were, and
+/// the record tells the outcome.
+pub async fn resume(provider: &Provider, known: &Known) -> Result<(), Refusal> {
+    let Some(pending) = known.record.pending.clone() else { return Ok(()) };
+    let live = look_live(provider, &known.record).await?;
+    let mut instance = provider.instance(known.clone());
+    instance.inputs.patch = Some(pending.patch);
+    let mut record = InstanceRecord { pending: None, ..known.record.clone() };
+    match patch_objects(provider, &instance, &live).await {
+        Ok(()) => record.spec = pending.spec,
+        Err(refusal) if refusal.kind.is_transient() => return Err(refusal),
+        Err(refusal) => tracing::warn!(id = record.id, error = refusal.message, "an update was dropped"),
+    }
+    provider.update_record(known, record).await.map(|_| ())
 }
 
 /// A conflict is no refusal: the caller looks again.

@@ -3,6 +3,7 @@
 use crate::expression::{Expression, Mixture};
 use crate::service::Service;
 use crate::shape::Step;
+use crate::template::Template;
 
 /// Gives each watch the paths that anything reads of its objects.
 pub(super) fn prune(service: &mut Service) {
@@ -52,6 +53,7 @@ fn every_expression(service: &Service) -> Vec<&Expression> {
         all.extend(text.expressions());
     }
     all.extend(service.view.iter().flat_map(|view| view.template.expressions()));
+    all.extend(service.adopt.iter().flat_map(Template::expressions));
     if let Some(update) = &service.update {
         all.extend(update.set.iter().map(|(_, expression)| expression));
         all.extend(update.patches.iter().flat_map(|(_, template)| template.expressions()));

@@ -29,6 +29,7 @@ pub(super) struct Parts {
     pub(super) lookups: Vec<LookupRule>,
     pub(super) status: StatusTable,
     pub(super) view: Option<ViewRule>,
+    pub(super) adopt: Option<Template>,
     pub(super) set: Vec<(String, Expression)>,
     pub(super) patches: Vec<(usize, Template)>,
 }
@@ -46,8 +47,14 @@ impl Rules<'_, '_> {
         let checks = self.checks();
         let status = self.status();
         let view = self.view();
+        let adopt = self
+            .mapping
+            .adopt
+            .as_ref()
+            .and_then(|adopt| self.template(&adopt.template))
+            .map(|(template, _)| template);
         let (set, patches) = self.update();
-        Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, set, patches })
+        Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, adopt, set, patches })
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {

@@ -23,6 +23,9 @@ mod credentials;
 /// A NATS server that a test may kill and start again.
 pub mod nats;
 
+/// A proxy in front of the API server, with a plan.
+pub mod proxy;
+
 /// A stub of DCM's registry.
 pub mod registry;
 
@@ -52,6 +55,7 @@ pub use http::{Answer, Http};
 pub use nats::{Nats, NatsKind};
 pub use objects::{Kind, Objects};
 pub use provider::{Launch, Provider};
+pub use proxy::{Effect, Proxy};
 pub use registry::Registry;
 pub use shared::Shared;
 pub use wait::{eventually, secs};

@@ -1,0 +1,182 @@
+//! One service type at work: its mapping, its stores and its records.
+//!
+//! Reads are answered from memory: what the watches saw, with our own writes put in at once.
+
+mod adopt;
+mod finding;
+mod objects;
+mod watching;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::cluster::{Cluster, RecordStore, Refusal, Resource, ResourceRef, Store, Stored, WatchKey};
+use crate::engine::expression::EvalError;
+use crate::engine::inputs::{Identity, Inputs, Previous};
+use crate::engine::service::{KindRef, Service};
+use crate::engine::status::Observation;
+use crate::record::{InstanceRecord, State};
+
+/// Everything that the requests and the monitor of one service type share.
+pub struct Provider {
+    pub service: Arc<Service>,
+    /// The provider's name, as it is registered.
+    pub name: String,
+    pub namespace: String,
+    pub settings: Map<String, Value>,
+    pub cluster: Cluster,
+    pub records: RecordStore,
+    /// The deadline of one request.
+    pub request_timeout: Duration,
+    pub find_by_name: bool,
+    /// Whether objects without a provider's name are taken for instances of this one.
+    adopts: bool,
+    record_store: Store,
+    stores: Vec<Store>,
+    /// Lives whose create has answered while their record does not say so yet.
+    answered: Mutex<HashMap<String, u64>>,
+    /// What was last delivered of each instance: the status that stands where a rule keeps it.
+    delivered: RwLock<HashMap<String, Previous>>,
+}
+
+/// What a provider is made from.
+pub struct Parts {
+    pub service: Arc<Service>,
+    pub name: String,
+    pub namespace: String,
+    pub settings: Map<String, Value>,
+    pub cluster: Cluster,
+    pub request_timeout: Duration,
+    pub find_by_name: bool,
+    pub adopts: bool,
+}
+
+/// A record, and where it stands in the cluster. An adopted instance has a record that was made up from its
+/// objects and stands nowhere until the first write.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub record: InstanceRecord,
+    pub stored: Option<Stored>,
+}
+
+/// An instance with what was observed of it, ready for the mapping's rules.
+pub struct Instance {
+    pub known: Known,
+    pub identity: Identity,
+    pub inputs: Inputs,
+}
+
+impl Provider {
+    pub fn identity(&self, id: &str, life: u64) -> Identity {
+        Identity { id: id.to_owned(), provider: self.name.clone(), namespace: self.namespace.clone(), life }
+    }
+
+    /// The instance of a record, with everything that memory holds of it.
+    pub fn instance(&self, known: Known) -> Instance {
+        let identity = self.identity(&known.record.id, known.record.life);
+        let inputs = Inputs {
+            spec: known.record.spec.clone(),
+            settings: self.settings.clone(),
+            observed: self.observed(&identity),
+            previous: self.last_delivered(&known.record.id),
+            ..Inputs::default()
+        };
+        Instance { known, identity, inputs }
+    }
+
+    /// What the status table says of an instance. While it is being deleted, and the table has no word for
+    /// that, the previous status stands.
+    pub fn observe(&self, instance: &Instance) -> Result<Observation, EvalError> {
+        let seen = self.service.observe(&instance.identity, &instance.inputs)?;
+        let word = &self.service.status.deleting;
+        let record = &instance.known.record;
+        let deleting = record.state == State::Deleting || self.roots_end(record);
+        if !deleting || seen.status == self.service.status.gone || word.as_ref() == Some(&seen.status) {
+            return Ok(seen);
+        }
+        let status = match word {
+            Some(word) => word.clone(),
+            None => instance.inputs.previous.as_ref().map_or(seen.status, |previous| previous.status.clone()),
+        };
+        let (message, rule) = ("is being deleted".to_owned(), "being deleted".to_owned());
+        Ok(Observation { status, message, rule, kept: word.is_none() })
+    }
+
+    /// Whether REST shows the instance: it has answered 201, and is not gone.
+    pub fn is_visible(&self, record: &InstanceRecord) -> bool {
+        match record.state {
+            State::Ready => true,
+            State::Creating => self.answered().get(&record.id) == Some(&record.life),
+            State::Deleting => self.roots_left(record),
+            State::Tombstone => false,
+        }
+    }
+
+    /// The create of this life has answered: it is visible before its record says so.
+    pub fn has_answered(&self, id: &str, life: u64) {
+        self.answered().insert(id.to_owned(), life);
+    }
+
+    pub fn record_says_so(&self, id: &str) {
+        self.answered().remove(id);
+    }
+
+    fn answered(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn last_delivered(&self, id: &str) -> Option<Previous> {
+        self.delivered.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Takes note of a delivery; the end of a life leaves nothing that a next one could keep.
+    pub fn note_delivered(&self, id: &str, previous: Option<Previous>) {
+        let mut delivered = self.delivered.write().unwrap_or_else(PoisonError::into_inner);
+        match previous {
+            Some(previous) => delivered.insert(id.to_owned(), previous),
+            None => delivered.remove(id),
+        };
+    }
+
+    /// Waits until every store has seen a complete list, so that an absence means something.
+    pub async fn wait_synced(&self) {
+        for store in self.all_stores() {
+            store.wait_synced().await;
+        }
+    }
+
+    /// The stores in whose changes the monitor is interested: the records, then one for each watch.
+    pub fn all_stores(&self) -> impl Iterator<Item = &Store> {
+        std::iter::once(&self.record_store).chain(&self.stores)
+    }
+
+    /// Whether this is the key of one of the provider's watches.
+    pub fn watches(&self, key: &WatchKey) -> bool {
+        self.records.key() == *key || watching::keys(&self.service, &self.namespace).any(|own| own == *key)
+    }
+
+    pub async fn resource(&self, kind: &KindRef) -> Result<Arc<Resource>, Refusal> {
+        self.cluster.resource(&resource_ref(kind)).await
+    }
+}
+
+/// The present moment as records keep it.
+pub fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+pub fn resource_ref(kind: &KindRef) -> ResourceRef {
+    ResourceRef::new(kind.api_version.clone(), kind.kind.clone())
+}
+
+/// Labels that a record carries: people find it by them, the program by its name.
+fn record_labels(service: &Service, id: &str) -> BTreeMap<String, String> {
+    service
+        .labels(id)
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())))
+        .collect()
+}
