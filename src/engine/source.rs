@@ -192,3 +192,31 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place of the word `w` in a scalar, whose text holds it at some offset.
+    fn found(file: &str, text: &str) -> Option<usize> {
+        let offsets = Source::new("a", file).offsets(&(0..file.len()), text);
+        let at = text.find('w').unwrap();
+        offsets.get(at).copied()
+    }
+
+    #[test]
+    fn a_part_of_a_scalar_is_found_behind_escapes_quotes_and_folds() {
+        for (file, text) in [
+            ("\"a w\"", "a w"),
+            (r#""\u00e9\t\"w""#, "\u{e9}\t\"w"),
+            (r"'it''s w'", "it's w"),
+            (r"'\d w'", r"\d w"),
+            ("\"a\n    w\"", "a w"),
+            ("\"\"\"\n  a\n  w\"\"\"", "  a\n  w"),
+            ("|\n    a\n    w\n", "a\nw\n"),
+        ] {
+            assert_eq!(found(file, text), file.rfind('w'), "{file}");
+        }
+        assert_eq!(found("\"a\"", "w"), None);
+    }
+}

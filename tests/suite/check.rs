@@ -279,7 +279,7 @@ fn shipped() -> Vec<PathBuf> {
             files.push(file.unwrap().path());
         }
     }
-    files.retain(|path| !path.extension().is_some_and(|ending| ending == "md"));
+    files.retain(|path| path.extension().is_none_or(|ending| ending != "md"));
     files.push(root().join("testdata/broken/_base/mappings/web/mapping.toml"));
     files.push(root().join("testdata/broken/_base/mappings/web/deployment.yaml"));
     files

@@ -106,3 +106,37 @@ fn spaced(line: &str) -> String {
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Help;
+    use crate::source::Source;
+
+    fn one(text: &str, word: &str) -> Findings {
+        let source = Source::new("a.toml", text);
+        let start = text.find(word).unwrap();
+        let mut findings = Findings::default();
+        let help = Some(Help::replace("write `b`", "b"));
+        findings.add_with_help(&source, &(start..start + word.len()), "a-code", format!("not {word}"), help);
+        findings
+    }
+
+    #[test]
+    fn colour_is_there_only_where_it_is_asked_for_and_always_ends() {
+        let findings = one("x = 1\ny = \"a\"\n", "\"a\"");
+        let painted = findings.painted(true).to_string();
+        assert!(painted.starts_with("\x1b[1;31merror[a-code]\x1b[0m"));
+        for line in painted.lines().filter(|line| line.contains('\x1b')) {
+            assert!(line.rfind("\x1b[0m") > line.rfind("\x1b[1") && line.contains("\x1b[0m"), "{line:?}");
+        }
+        let plain = "error[a-code]: not \"a\"\n --> a.toml:2:6\n  |\n2 | y = \"a\"\n  |      ^\n  = help: write `b`\n2 - y = \"a\"\n2 + y = \"b\"\n";
+        assert_eq!(findings.to_string(), plain);
+    }
+
+    #[test]
+    fn what_a_file_holds_does_not_steer_the_terminal() {
+        let shown = one("y = \x1b[2Ja", "\x1b[2Ja").to_string();
+        assert!(!shown.contains('\x1b') && shown.contains('\u{fffd}'), "{shown:?}");
+    }
+}

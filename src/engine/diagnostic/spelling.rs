@@ -35,7 +35,7 @@ fn letters(word: &str) -> Vec<char> {
 pub fn suggestion(wrong: &str, right: &[&str]) -> Option<Help> {
     match nearest(wrong, right.iter().copied()) {
         Some(name) => Some(Help::replace(format!("did you mean `{name}`?"), name)),
-        None if right.is_empty() || right.len() > 48 => None,
+        None if right.is_empty() || right.len() > 24 => None,
         None => Some(format!("expected one of: {}", right.join(", ")).into()),
     }
 }
