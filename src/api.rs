@@ -143,8 +143,8 @@ impl Resources for Api {
         self.collections.clone()
     }
 
-    fn openapi(&self) -> Value {
-        crate::openapi::document(self.services.iter().map(Served::service))
+    fn openapi(&self) -> String {
+        crate::openapi::text(self.services.iter().map(Served::service))
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {

@@ -19,12 +19,13 @@ use crate::engine::names::dns_label;
 use crate::engine::service::Service;
 use crate::files::{MappingRoot, Unreadable};
 use crate::http::{self, Limits};
+use crate::kinds;
 use crate::leader::{self, Leadership};
 use crate::monitor::{self, MonitorSettings, MonitorState};
 use crate::provider::{Parts, Provider};
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
-use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+use crate::settings::{self, DeclaredSetting, Faults, IdFrom, ProviderSettings, Secret, Settings, Sources};
 
 /// No call to the API server takes longer than this, whatever a request may take.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
@@ -86,12 +87,13 @@ fn load(options: &ServeOptions) -> Result<Vec<Arc<Service>>, StartError> {
     let known = root.types().map_err(StartError::Unreadable)?;
     let wanted = if options.types.is_empty() { &known } else { &options.types };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     let mut services = Vec::new();
     for name in wanted {
         if !known.contains(name) {
             return Err(StartError::UnknownType { name: name.clone(), known });
         }
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => services.push(Arc::new(service)),
             Err(found) => findings.append(found),
         }
@@ -186,6 +188,7 @@ fn parts(service: Arc<Service>, settings: &Settings, cluster: &Cluster) -> Optio
         cluster: cluster.clone(),
         request_timeout: settings.server.request_timeout,
         find_by_name: settings.requests.find_by_name,
+        id_from_key: settings.requests.id_from == IdFrom::IdempotencyKey,
         adopts: settings.cluster.adopt_unnamed,
         service,
     })

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use super::report::{Check, Finding, Report, Target};
 use super::{End, colour};
 use crate::engine::diagnostic::Findings;
+use crate::engine::prove::{Proof, prove};
 use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
+use crate::kinds;
 
 /// Load mappings and report every mistake at its place.
 ///
@@ -40,10 +42,31 @@ pub(super) fn run(arguments: &Arguments) -> End {
     }
     let mut report = Report { command: "check", checks: Vec::new() };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
+    findings.place_below(&prefix(&arguments.root));
+    if !findings.is_empty() {
+        let findings = findings.iter().map(Finding::from).collect();
+        report.checks.push(Check {
+            group: "kinds".to_owned(),
+            name: "schemas/kubernetes".to_owned(),
+            findings,
+        });
+    }
     for name in &types {
         let mut found = Findings::default();
-        match Service::load(&files, name) {
-            Ok(service) => println!("{name}: revision {}, no mistakes", service.revision),
+        match Service::load(&files, name, &kinds) {
+            Ok(service) => {
+                let proof = prove(&service, &files, &kinds);
+                found.append(proof.findings);
+                found.append(service.unread_inputs());
+                if found.is_empty() {
+                    let Proof { rendered, refused, .. } = proof;
+                    println!(
+                        "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
+                        service.revision
+                    );
+                }
+            }
             Err(mistakes) => found = mistakes,
         }
         found.place_below(&prefix(&arguments.root));

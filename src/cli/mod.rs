@@ -2,9 +2,12 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod init;
+mod openapi;
 mod report;
 mod schema;
 mod serve;
+mod test;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -24,6 +27,9 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
+    Test(test::Arguments),
+    Init(init::Arguments),
+    Openapi(openapi::Arguments),
     Schema(schema::Arguments),
 }
 
@@ -52,6 +58,9 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Test(arguments) => test::run(&arguments).into(),
+        Command::Init(arguments) => init::run(&arguments).into(),
+        Command::Openapi(arguments) => openapi::run(&arguments).into(),
         Command::Schema(arguments) => schema::run(&arguments).into(),
     }
 }

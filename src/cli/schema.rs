@@ -22,6 +22,8 @@ enum Document {
     Mapping,
     /// A template: any Kubernetes object, with expressions and directives.
     Template,
+    /// `case.yaml` of a test case.
+    Case,
     /// `provider.toml`, the settings of `serve`.
     Provider,
 }
@@ -30,6 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
     let schema = match arguments.document {
         Document::Mapping => describe::mapping(),
         Document::Template => describe::template(),
+        Document::Case => describe::case(),
         Document::Provider => settings::schema(),
     };
     println!("{schema:#}");

@@ -217,7 +217,8 @@ impl<T: Decode> Decode for Option<T> {
     const REQUIRED: bool = false;
 
     fn decode(tree: &Tree, decoder: &mut Decoder<'_>) -> Option<Self> {
-        T::decode(tree, decoder).map(Some)
+        // A wrong value is not an absent one: what it decides must not be taken for decided.
+        T::decode(tree, decoder).or_else(T::stand_in).map(Some)
     }
 
     fn stand_in() -> Option<Self> {
@@ -374,7 +375,7 @@ macro_rules! document {
 macro_rules! words {
     ($($(#[doc = $doc:literal])* pub enum $name:ident { $($(#[doc = $word_doc:literal])* $variant:ident = $word:literal,)* })*) => {$(
         $(#[doc = $doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[doc = $word_doc])* $variant,)* }
 
         impl $name {

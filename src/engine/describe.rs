@@ -4,12 +4,18 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::case::form::CaseForm;
 use crate::decode::Decode;
 use crate::format::Mapping;
 
 /// The JSON Schema of `mapping.toml` and `mapping.yaml`.
 pub fn mapping() -> Json {
     of::<Mapping>("A mapping of Mapwright")
+}
+
+/// The JSON Schema of `case.yaml` and `case.toml`.
+pub fn case() -> Json {
+    of::<CaseForm>("A test case of Mapwright")
 }
 
 /// The JSON Schema of any document of the format.

@@ -37,6 +37,8 @@ pub struct Help {
 enum Edit {
     /// Another text for what is marked; quotes around it stay.
     Marked(String),
+    /// Another name for the wrong one, where that and nothing else is marked.
+    Name { wrong: String, right: String },
     /// Another text for a stretch of the same file; an empty one is an insertion.
     At(Span, String),
 }
@@ -45,6 +47,14 @@ impl Help {
     /// Another text for what is marked.
     pub fn replace(text: impl Into<String>, replacement: impl Into<String>) -> Self {
         Self { text: text.into(), edit: Some(Edit::Marked(replacement.into())) }
+    }
+
+    /// The right name for a wrong one. Where more than the name is marked, the text alone must do.
+    pub fn name(text: impl Into<String>, wrong: &str, right: &str) -> Self {
+        Self {
+            text: text.into(),
+            edit: Some(Edit::Name { wrong: wrong.to_owned(), right: right.to_owned() }),
+        }
     }
 
     /// Another text for any stretch of the file.
@@ -86,16 +96,22 @@ impl Findings {
     ) {
         let help: Option<Help> = help.map(Into::into);
         let (text, edit) = help.map_or((None, None), |help| (Some(help.text), help.edit));
+        let inner = source.unquoted(span);
+        let edit = match edit {
+            Some(Edit::Name { wrong, right }) => {
+                (source.text.get(inner.clone()) == Some(&wrong)).then_some(Edit::Marked(right))
+            }
+            other => other,
+        };
         let (span, fix) = match edit {
             Some(Edit::Marked(replacement)) => {
-                let inner = source.unquoted(span);
                 let fix = Fix::new(source, &inner, &replacement);
                 (inner, Some(fix))
             }
             Some(Edit::At(place, replacement)) => {
                 (span.clone(), Some(Fix::new(source, &place, &replacement)))
             }
-            None => (span.clone(), None),
+            Some(Edit::Name { .. }) | None => (span.clone(), None),
         };
         let line = source.line_at(span.start);
         let position = source.position(span.start);

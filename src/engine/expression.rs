@@ -9,9 +9,12 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::diagnostic::{Findings, Help, suggestion};
 use crate::filters;
+use crate::infer::{Mistake, infer};
+use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Source, Span};
+use crate::types::Type;
 
 /// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
 const FUEL: u64 = 200_000;
@@ -31,6 +34,9 @@ pub struct Expression {
     pub reads: Arc<[Read]>,
     /// Where its value may come from.
     pub origins: Arc<[Origin]>,
+    /// What is known of its value.
+    pub gives: Type,
+    quick: Option<Arc<Quick>>,
 }
 
 /// Literal text mixed with expressions: always a string.
@@ -67,6 +73,18 @@ pub struct Place {
 pub struct EvalError {
     pub message: String,
     pub place: Arc<Place>,
+    /// What a caller sent makes more than there is room for: his to mend, not the mapping's.
+    pub too_large: bool,
+}
+
+impl EvalError {
+    pub fn new(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { message: message.into(), place: place.clone(), too_large: false }
+    }
+
+    pub fn too_large(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { too_large: true, ..Self::new(message, place) }
+    }
 }
 
 impl std::fmt::Display for EvalError {
@@ -81,6 +99,9 @@ impl std::error::Error for EvalError {}
 impl Program {
     pub fn eval(&self, expression: &Expression, scope: &Scope) -> Result<Value, EvalError> {
         let run = || -> Result<Value, Error> {
+            if let Some(quick) = &expression.quick {
+                return quick.eval(&self.env, scope);
+            }
             let template = self.env.get_template(&expression.key)?;
             let captured = template.render_captured(scope.value())?;
             let value = captured.state().lookup(RESULT).unwrap_or_default();
@@ -105,8 +126,7 @@ impl Program {
                 Part::Value(expression) => {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
-                        let message = "undefined inside a text".to_owned();
-                        return Err(EvalError { message, place: expression.place.clone() });
+                        return Err(EvalError::new("undefined inside a text", &expression.place));
                     }
                     out.push_str(&value.to_string());
                 }
@@ -122,7 +142,7 @@ impl Expression {
         if let Some(detail) = error.detail() {
             message = detail.to_owned();
         }
-        EvalError { message, place: self.place.clone() }
+        EvalError::new(message, &self.place)
     }
 
     /// The names of the outermost scope that it reads.
@@ -193,7 +213,7 @@ impl<'a> Compiler<'a> {
         source: &Source,
         span: &Span,
         text: &str,
-        names: &Names<'_>,
+        names: &Names,
     ) -> Option<Expression> {
         let offsets = source.offsets(span, text);
         let spot = Spot { source, scalar: span, text, offsets: &offsets };
@@ -208,13 +228,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Text with expressions: messages, pointers, names.
-    pub fn mixture(
-        &mut self,
-        source: &Source,
-        span: &Span,
-        text: &str,
-        names: &Names<'_>,
-    ) -> Option<Mixture> {
+    pub fn mixture(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Mixture> {
         let offsets = source.offsets(span, text);
         let whole = Spot { source, scalar: span, text, offsets: &offsets };
         let mut parts = Vec::new();
@@ -266,7 +280,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A scalar of a template.
-    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names<'_>) -> Option<Leaf> {
+    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Leaf> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Some(Leaf::Literal(text.to_owned()));
         }
@@ -282,7 +296,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn compile(&mut self, spot: &Spot<'_>, names: &Names<'_>) -> Option<Expression> {
+    fn compile(&mut self, spot: &Spot<'_>, names: &Names) -> Option<Expression> {
         let tree = match parse_expr(spot.text) {
             Ok(tree) => tree,
             Err(error) => {
@@ -291,7 +305,10 @@ impl<'a> Compiler<'a> {
             }
         };
         let reads = Reads::of(&tree, names);
-        for (span, code, message, help) in self.mistakes(&reads, names) {
+        let (gives, misfits) = infer(&tree, names);
+        for Mistake { span, code, message, help } in
+            self.unknown_names(&reads, names).into_iter().chain(misfits)
+        {
             self.findings.add_with_help(spot.source, &spot.place(&span), code, message, help);
         }
         self.count += 1;
@@ -309,15 +326,25 @@ impl<'a> Compiler<'a> {
             text: spot.text.to_owned(),
         };
         let (reads, origins) = reads.into_parts();
-        Some(Expression { key, place: Arc::new(place), reads: reads.into(), origins: origins.into() })
+        Some(Expression {
+            key,
+            place: Arc::new(place),
+            reads: reads.into(),
+            origins: origins.into(),
+            gives,
+            quick: Quick::of(&tree).map(Arc::new),
+        })
     }
 
-    fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {
+    fn unknown_names(&self, reads: &Reads, names: &Names) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
+        let mut add = |span: &Span, code, message, help| {
+            mistakes.push(Mistake { span: span.clone(), code, message, help });
+        };
         for (name, span) in &reads.unknown {
             let known: Vec<&str> = names.all().collect();
             let message = format!("`{name}` is not a variable here");
-            mistakes.push((span.clone(), "unknown-variable", message, suggestion(name, &known)));
+            add(span, "unknown-variable", message, suggestion(name, &known));
         }
         for (kind, name, span) in &reads.calls {
             let known: BTreeSet<&str> = filters::names(*kind).collect();
@@ -330,12 +357,8 @@ impl<'a> Compiler<'a> {
                     }
                     false => suggestion(name, &known),
                 };
-                mistakes.push((span.clone(), kind.unknown_code(), message, help));
+                add(span, kind.unknown_code(), message, help);
             }
-        }
-        for (path, span, help) in reads.wrong_paths(names) {
-            let message = format!("`{path}` does not exist: the schema has no such property");
-            mistakes.push((span, "unknown-path", message, help));
         }
         mistakes
     }
@@ -367,8 +390,6 @@ impl<'a> Compiler<'a> {
         self.findings.add(spot.source, &at, "malformed-expression", message);
     }
 }
-
-type Mistake = (Span, &'static str, String, Option<Help>);
 
 /// An operator of another language, outside of texts in quotes: its place, and the word that is meant.
 fn other_language(text: &str) -> Option<(Span, &'static str, &'static str)> {

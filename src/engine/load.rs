@@ -1,8 +1,11 @@
 //! From the files of a mapping to a compiled [`Service`]: every mistake is found, not the first alone.
 
+mod kinds;
 mod lint;
 mod manifest;
+mod names;
 mod prune;
+mod reach;
 mod rules;
 
 use std::sync::Arc;
@@ -11,10 +14,10 @@ use crate::decode::{Decode, Decoder, Text};
 use crate::diagnostic::{Findings, nearest, suggestion};
 use crate::expression::Compiler;
 use crate::format::{self, Mapping, SettingKind};
+use crate::kinds::Kinds;
 use crate::names::fingerprint;
 use crate::problem::ProblemStyle;
 use crate::read::read;
-use crate::reads::Names;
 use crate::schema::Schema;
 use crate::scope::Lets;
 use crate::service::*;
@@ -22,12 +25,13 @@ use crate::source::Source;
 
 use lint::Lint;
 use rules::{Parts, Rules};
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
 /// Reads and compiles one folder.
 pub struct Loader<'a> {
     files: &'a Files,
     folder: &'a str,
+    kinds: &'a Kinds,
     findings: &'a mut Findings,
     used: Vec<&'a str>,
     /// Files that a misspelt name most likely means.
@@ -37,8 +41,8 @@ pub struct Loader<'a> {
 const MAPPING_FILES: [&str; 3] = ["mapping.toml", "mapping.yaml", "mapping.yml"];
 
 impl<'a> Loader<'a> {
-    pub fn new(files: &'a Files, folder: &'a str, findings: &'a mut Findings) -> Self {
-        Self { files, folder, findings, used: Vec::new(), meant: Vec::new() }
+    pub fn new(files: &'a Files, folder: &'a str, kinds: &'a Kinds, findings: &'a mut Findings) -> Self {
+        Self { files, folder, kinds, findings, used: Vec::new(), meant: Vec::new() }
     }
 
     pub fn load(mut self) -> Option<Service> {
@@ -54,18 +58,23 @@ impl<'a> Loader<'a> {
             self.unused_files(&source.name);
         }
         let revision = self.revision();
-        let document = schema.as_ref().map(|schema| &schema.document);
-        let patch = update_schema.as_ref().map(|schema| schema.as_ref().map(|schema| &schema.document));
-        Lint { source: &source, mapping: &mapping, findings: self.findings }.run(document);
-        let shapes = Shapes::of(&mapping);
+        // A schema that cannot be read is reported; to the expressions it says nothing.
+        let shape_of = |schema: &Option<Schema>| {
+            schema.as_ref().map_or(Json::Bool(true), |schema| schema.document.clone())
+        };
+        let shape = shape_of(&schema);
+        let patch = update_schema.as_ref().map(shape_of);
+        Lint { source: &source, mapping: &mapping, findings: self.findings }.run(&shape);
         let mut rules = Rules {
             source: &source,
             mapping: &mapping,
             templates: &templates,
             compiler: Compiler::new(self.findings),
-            names: base_names(&mapping, &shapes, document, patch),
+            names: names::base(&mapping, self.kinds, &shape, patch.as_ref()),
+            kinds: self.kinds,
             broken: false,
         };
+        rules.echoed(&shape);
         let parts = rules.compile();
         let broken = rules.broken;
         let program = Arc::new(rules.compiler.finish());
@@ -181,59 +190,6 @@ fn flip<T>(value: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-/// The shapes of the variables that the engine gives.
-struct Shapes {
-    settings: Json,
-    dcm: Json,
-    previous: Json,
-}
-
-impl Shapes {
-    fn of(mapping: &Mapping) -> Self {
-        let names = |names: &[&str]| {
-            let members: Map<String, Json> =
-                names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
-            json!({ "properties": members })
-        };
-        let settings: Vec<&str> = mapping.settings.0.iter().map(|(name, _)| name.value.as_str()).collect();
-        let mut dcm = names(&["id", "provider", "namespace", "service_type", "collection"]);
-        dcm["properties"]["labels"] = json!({ "additionalProperties": { "type": "string" } });
-        Self { settings: names(&settings), dcm, previous: names(&["status", "message"]) }
-    }
-}
-
-/// The variables that every expression of a mapping may name.
-fn base_names<'n>(
-    mapping: &Mapping,
-    shapes: &'n Shapes,
-    spec: Option<&'n Json>,
-    patch: Option<Option<&'n Json>>,
-) -> Names<'n> {
-    let mut names = Names::default();
-    names.shaped("settings", &shapes.settings);
-    names.shaped("dcm", &shapes.dcm);
-    names.shaped("previous", &shapes.previous);
-    match spec {
-        Some(spec) => names.shaped("spec", spec),
-        None => names.root("spec"),
-    }
-    match patch {
-        Some(Some(patch)) => names.shaped("patch", patch),
-        Some(None) => names.root("patch"),
-        None => {}
-    }
-    for watch in &mapping.watch {
-        names.root(&watch.name.value);
-        if let Some(all) = &watch.all {
-            names.root(&all.value);
-        }
-    }
-    for lookup in &mapping.lookup {
-        names.root(&lookup.name.value);
-    }
-    names
-}
-
 impl Parts {
     fn assemble(
         self,
@@ -256,6 +212,7 @@ impl Parts {
             revision,
             settings: mapping.settings.0.iter().map(setting).collect(),
             schema,
+            echoed: mapping.echoed.iter().map(|pointer| pointer.value.clone()).collect(),
             checks: self.checks,
             objects: self.objects,
             watches: self.watches,
@@ -278,5 +235,6 @@ fn setting((name, setting): &(Text, format::Setting)) -> SettingRule {
         allowed: setting.r#enum.iter().map(|word| word.value.clone()).collect(),
         default: setting.default.as_ref().map(crate::source::Tree::to_json),
         required: setting.required,
+        secret: setting.secret,
     }
 }

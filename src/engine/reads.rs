@@ -1,17 +1,18 @@
 //! The one analysis of expressions: which names and paths one reads.
 //!
-//! Checks of paths, the pruning of caches, look-ups, provenance and rights all come from this walk.
+//! The pruning of caches, look-ups, provenance and rights all come from this walk; types are found by another
+//! one of the same tree, in [`crate::infer`].
 
 use std::collections::BTreeMap;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Spanned};
 use minijinja::machinery::{Span as SyntaxSpan, ast};
 
-use crate::diagnostic::{Help, suggestion};
 use crate::expression::Expression;
 use crate::filters::Callable;
-use crate::shape::{self, Step};
+use crate::shape::Step;
 use crate::source::Span;
+use crate::types::Type;
 
 /// One path that an expression reads, from a variable of the outermost scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,15 +21,13 @@ pub struct Read {
     pub path: Vec<Step>,
     /// Where in the expression.
     pub span: Span,
-    /// Where each step of the path stands; nothing where it came with another name of the value.
-    spots: Vec<Option<Span>>,
 }
 
 /// The variables that an expression may name, and what is known of them.
 #[derive(Clone, Debug, Default)]
-pub struct Names<'a> {
+pub struct Names {
     known: BTreeMap<String, Known>,
-    schemas: BTreeMap<String, &'a serde_json::Value>,
+    types: BTreeMap<String, Type>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,35 +43,47 @@ enum Known {
 pub struct Origin {
     root: String,
     path: Vec<Step>,
-    spots: Vec<Option<Span>>,
 }
 
-impl<'a> Names<'a> {
+impl Names {
     pub fn root(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Root);
     }
 
-    /// A root whose shape is known from a JSON Schema.
-    pub fn shaped(&mut self, name: &str, schema: &'a serde_json::Value) {
+    /// A root whose type is known.
+    pub fn typed_root(&mut self, name: &str, kind: Type) {
         self.root(name);
-        self.schemas.insert(name.to_owned(), schema);
+        self.types.insert(name.to_owned(), kind);
+    }
+
+    /// Says of what type a variable is.
+    pub fn set_type(&mut self, name: &str, kind: Type) {
+        self.types.insert(name.to_owned(), kind);
+    }
+
+    /// The type of a variable. Of one that is not known, nothing is.
+    pub fn type_of(&self, name: &str) -> Type {
+        self.types.get(name).cloned().unwrap_or_default()
     }
 
     /// A name for the value of an expression, as `[let]` and `$let` give one.
     pub fn alias(&mut self, name: &str, reads: &Reads) {
         let known = Known::Alias { origins: reads.origins.clone(), reads: reads.reads.clone() };
         self.known.insert(name.to_owned(), known);
+        self.types.insert(name.to_owned(), reads.gives.clone());
     }
 
     /// A name for each item of the list that an expression gives.
     pub fn item(&mut self, name: &str, reads: &Reads) {
-        let origins = reads.origins.iter().map(|origin| origin.then(Step::Any, None)).collect();
+        let origins = reads.origins.iter().map(|origin| origin.then(Step::Any)).collect();
         self.known.insert(name.to_owned(), Known::Alias { origins, reads: Vec::new() });
+        self.types.insert(name.to_owned(), reads.gives.items().unwrap_or_default());
     }
 
     /// A name of which nothing is known.
     pub fn opaque(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Alias { origins: Vec::new(), reads: Vec::new() });
+        self.types.remove(name);
     }
 
     pub fn all(&self) -> impl Iterator<Item = &str> {
@@ -84,22 +95,29 @@ impl<'a> Names<'a> {
     }
 }
 
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.root)?;
+        self.path.iter().try_for_each(|step| match step {
+            Step::Key(key) => write!(f, ".{key}"),
+            Step::Any => f.write_str("[]"),
+        })
+    }
+}
+
 impl Origin {
-    fn then(&self, step: Step, spot: Option<Span>) -> Self {
-        let mut longer = self.clone();
-        longer.path.push(step);
-        longer.spots.push(spot);
-        longer
+    pub fn root(&self) -> &str {
+        &self.root
     }
 
-    /// The same place, met under another name: its steps stand elsewhere.
-    fn elsewhere(&self) -> Self {
-        Self { spots: vec![None; self.path.len()], ..self.clone() }
+    pub fn path(&self) -> &[Step] {
+        &self.path
     }
 
-    /// The place as an expression writes it.
-    pub fn dotted(&self) -> String {
-        shape::dotted(&self.root, &self.path)
+    fn then(&self, step: Step) -> Self {
+        let mut path = self.path.clone();
+        path.push(step);
+        Self { root: self.root.clone(), path }
     }
 }
 
@@ -108,12 +126,14 @@ impl Origin {
 pub struct Reads {
     reads: Vec<Read>,
     origins: Vec<Origin>,
+    /// The type of the value.
+    pub gives: Type,
     pub unknown: Vec<(String, Span)>,
     pub calls: Vec<(Callable, String, Span)>,
 }
 
 impl Reads {
-    pub fn of(expression: &Expr<'_>, names: &Names<'_>) -> Self {
+    pub fn of(expression: &Expr<'_>, names: &Names) -> Self {
         let mut walk = Walk { names, found: Reads::default() };
         let origins = walk.visit(expression);
         walk.consume(&origins, expression.span());
@@ -123,65 +143,47 @@ impl Reads {
 
     /// What a compiled expression reads, for another name of its value.
     pub fn again(expression: &Expression) -> Self {
-        Self { reads: expression.reads.to_vec(), origins: expression.origins.to_vec(), ..Self::default() }
+        Self {
+            reads: expression.reads.to_vec(),
+            origins: expression.origins.to_vec(),
+            gives: expression.gives.clone(),
+            ..Self::default()
+        }
     }
 
     /// The reads of a bare variable, for another name of it.
     pub fn root(name: &str) -> Self {
-        let origin = Origin { root: name.to_owned(), path: Vec::new(), spots: Vec::new() };
+        let origin = Origin { root: name.to_owned(), path: Vec::new() };
         Self { origins: vec![origin], ..Self::default() }
     }
 
     pub fn into_parts(self) -> (Vec<Read>, Vec<Origin>) {
         (self.reads, self.origins)
     }
-
-    /// Paths that the schema of their root does not name, with the nearest right one.
-    pub fn wrong_paths(&self, names: &Names<'_>) -> Vec<(String, Span, Option<Help>)> {
-        let mut wrong = Vec::new();
-        for read in &self.reads {
-            let Some(schema) = names.schemas.get(&read.root) else {
-                continue;
-            };
-            // A step that stands elsewhere, behind a `let` or a loop, is reported there.
-            if let Err(miss) = shape::follow(schema, &read.path)
-                && let Some(spot) = read.spots.get(miss.at).cloned().flatten()
-            {
-                let path = shape::dotted(&read.root, &read.path[..=miss.at]);
-                let known: Vec<&str> = miss.known.iter().map(String::as_str).collect();
-                let item = (path, spot, suggestion(&miss.name, &known));
-                if !wrong.contains(&item) {
-                    wrong.push(item);
-                }
-            }
-        }
-        wrong
-    }
 }
 
-struct Walk<'n, 'a> {
-    names: &'n Names<'a>,
+struct Walk<'n> {
+    names: &'n Names,
     found: Reads,
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_> {
     /// Visits an expression and says where its value may come from.
     fn visit(&mut self, expression: &Expr<'_>) -> Vec<Origin> {
         match expression {
             Expr::Var(var) => self.variable(var),
             Expr::Const(_) => Vec::new(),
-            Expr::GetAttr(get) => {
-                let end = range(get.span()).end;
-                let spot = end.saturating_sub(get.name.len())..end;
-                extend(self.visit(&get.expr), &Step::Key(get.name.to_owned()), Some(spot))
-            }
+            Expr::GetAttr(get) => extend(self.visit(&get.expr), Step::Key(get.name.to_owned())),
             Expr::GetItem(get) => {
                 let base = self.visit(&get.expr);
                 self.whole(&get.subscript_expr);
                 let key = get.subscript_expr.as_const();
-                let key = key.as_ref().and_then(|key| key.as_str());
-                let step = key.map_or(Step::Any, |key| Step::Key(key.to_owned()));
-                extend(base, &step, Some(inside(get.subscript_expr.span())))
+                extend(
+                    base,
+                    key.as_ref()
+                        .and_then(|key| key.as_str())
+                        .map_or(Step::Any, |key| Step::Key(key.to_owned())),
+                )
             }
             Expr::Slice(slice) => {
                 for bound in [&slice.start, &slice.stop, &slice.step].into_iter().flatten() {
@@ -221,17 +223,11 @@ impl Walk<'_, '_> {
 
     fn variable(&mut self, var: &Spanned<ast::Var<'_>>) -> Vec<Origin> {
         match self.names.known.get(var.id) {
-            Some(Known::Root) => {
-                vec![Origin { root: var.id.to_owned(), path: Vec::new(), spots: Vec::new() }]
-            }
+            Some(Known::Root) => vec![Origin { root: var.id.to_owned(), path: Vec::new() }],
             Some(Known::Alias { origins, reads }) => {
                 let span = range(var.span());
-                self.found.reads.extend(reads.iter().map(|read| Read {
-                    span: span.clone(),
-                    spots: vec![None; read.path.len()],
-                    ..read.clone()
-                }));
-                origins.iter().map(Origin::elsewhere).collect()
+                self.found.reads.extend(reads.iter().map(|read| Read { span: span.clone(), ..read.clone() }));
+                origins.clone()
             }
             None => {
                 self.found.unknown.push((var.id.to_owned(), range(var.span())));
@@ -245,7 +241,7 @@ impl Walk<'_, '_> {
         let base = filter.expr.as_ref().map(|operand| self.visit(operand)).unwrap_or_default();
         let first = filter.args.first().and_then(constant);
         let attribute = filter.args.iter().find_map(|arg| match arg {
-            CallArg::Kwarg("attribute", value) => text(value),
+            CallArg::Kwarg("attribute", value) => value.as_const()?.as_str().map(str::to_owned),
             _ => None,
         });
         match filter.name {
@@ -259,8 +255,8 @@ impl Walk<'_, '_> {
                 self.consume(&tested, filter.span());
                 base
             }
-            "first" | "last" | "min" | "max" => extend(base, &Step::Any, None),
-            "map" if let Some(path) = &attribute => attribute_of(&base, path),
+            "first" | "last" | "min" | "max" => extend(base, Step::Any),
+            "map" if attribute.is_some() => attribute_of(&base, &attribute.unwrap_or_default()),
             "default" | "merge" => {
                 let mut origins = base;
                 for arg in &filter.args {
@@ -325,45 +321,29 @@ impl Walk<'_, '_> {
     }
 
     fn consume(&mut self, origins: &[Origin], span: SyntaxSpan) {
-        for Origin { root, path, spots } in origins {
-            let (root, path, spots) = (root.clone(), path.clone(), spots.clone());
-            self.found.reads.push(Read { root, path, spots, span: range(span) });
+        for Origin { root, path } in origins {
+            self.found.reads.push(Read { root: root.clone(), path: path.clone(), span: range(span) });
         }
     }
 }
 
-/// A path that is written as a text, and where the text begins.
-type Written = (String, usize);
-
-fn constant(arg: &CallArg<'_>) -> Option<Written> {
+fn constant(arg: &CallArg<'_>) -> Option<String> {
     match arg {
-        CallArg::Pos(value) => text(value),
+        CallArg::Pos(value) => value.as_const()?.as_str().map(str::to_owned),
         _ => None,
     }
 }
 
-fn text(value: &Expr<'_>) -> Option<Written> {
-    Some((value.as_const()?.as_str()?.to_owned(), inside(value.span()).start))
+fn extend(origins: Vec<Origin>, step: Step) -> Vec<Origin> {
+    origins.into_iter().map(|origin| origin.then(step.clone())).collect()
 }
 
-fn extend(origins: Vec<Origin>, step: &Step, spot: Option<Span>) -> Vec<Origin> {
-    origins.into_iter().map(|origin| origin.then(step.clone(), spot.clone())).collect()
-}
-
-fn attribute_of(list: &[Origin], (path, start): &Written) -> Vec<Origin> {
-    let mut origins = extend(list.to_vec(), &Step::Any, None);
-    let mut at = *start;
+fn attribute_of(list: &[Origin], path: &str) -> Vec<Origin> {
+    let mut origins = extend(list.to_vec(), Step::Any);
     for key in path.split('.') {
-        origins = extend(origins, &Step::Key(key.to_owned()), Some(at..at + key.len()));
-        at += key.len() + 1;
+        origins = extend(origins, Step::Key(key.to_owned()));
     }
     origins
-}
-
-/// The place of a text without its quotes.
-fn inside(span: SyntaxSpan) -> Span {
-    let Span { start, end } = range(span);
-    start + 1..end.saturating_sub(1).max(start + 1)
 }
 
 /// The place of the name at the beginning of a call.

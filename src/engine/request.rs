@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::format::Moment;
 use crate::inputs::{Identity, Inputs};
@@ -96,7 +97,7 @@ impl Service {
     ) -> Result<Judged, EvalError> {
         let mut faults: Vec<(u16, Fault)> = Vec::new();
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
-        faults.extend(request.schema_faults.iter().map(|fault| (400, fault.rooted(request.root))));
+        faults.extend(request.shown_schema_faults().map(|fault| (400, fault)));
         let broken = !faults.is_empty();
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
@@ -106,21 +107,26 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks =
-                self.checks.iter().filter(|check| check.stage == *stage && check.on.contains(&moment));
-            let checks: Vec<&CheckRule> = checks.filter(|check| !request.spoils(check)).collect();
+            let checks = self.checks.iter().enumerate();
+            let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
+            let checks: Vec<(usize, &CheckRule)> =
+                checks.filter(|(_, check)| !request.spoils(check)).collect();
             let needs: Vec<usize> = checks
                 .iter()
-                .flat_map(|check| &check.lookups)
+                .flat_map(|(_, check)| &check.lookups)
                 .copied()
                 .filter(|lookup| inputs.lookups.get(*lookup).is_none_or(Option::is_none))
                 .collect();
             if !needs.is_empty() && !broken {
                 return Ok(Judged::Needs(needs));
             }
-            for check in checks.into_iter().filter(|check| !broken || check.lookups.is_empty()) {
+            for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
+            {
                 match self.run(check, &scope, request) {
-                    Ok(found) => faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault))),
+                    Ok(found) => {
+                        scope.mark(|| Point::Check(index), !found.is_empty());
+                        faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault)));
+                    }
                     // A rule need not understand what the schema has refused.
                     Err(_) if broken => {}
                     Err(error) => return Err(error),
@@ -165,6 +171,19 @@ impl Service {
 }
 
 impl Request {
+    /// What is wrong with its form and with what the schema says of it, if anything is.
+    pub fn malformed(&self) -> Option<Problem> {
+        let mut faults = self.faults.clone();
+        faults.extend(self.shown_schema_faults());
+        sort_by_document(&self.body, &mut faults);
+        (!faults.is_empty()).then(|| Problem::invalid(faults))
+    }
+
+    /// What is no object at all is not told which members it lacks.
+    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
+        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
+    }
+
     /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.
     fn refuse_strangers(&mut self) {
         let Some(members) = self.body.as_object().filter(|_| self.root == "/spec") else { return };

@@ -10,7 +10,7 @@ use crate::diagnostic::Findings;
 use crate::json::child;
 use crate::problem::Fault;
 use crate::read::read;
-use crate::source::{Kind, Source, Span, Tree};
+use crate::source::{Source, Span, Tree};
 
 /// A fault of a document, and the exact place of it: that of the member itself where one is missing, while
 /// the fault points to the parent, which does exist.
@@ -26,12 +26,18 @@ impl SchemaFault {
     pub fn rooted(&self, root: &str) -> Fault {
         Fault { pointer: Some(format!("{root}{}", self.pointer)), detail: self.detail.clone() }
     }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
 }
 
 /// A schema, compiled once.
 #[derive(Debug)]
 pub struct Schema {
     pub document: Value,
+    /// The file that it was read from.
+    pub source: Source,
     validator: Validator,
 }
 
@@ -46,31 +52,34 @@ impl Schema {
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
-            Ok(validator) => Some(Self { document, validator }),
+            Ok(validator) => Some(Self { document, source: source.clone(), validator }),
             Err(error) => {
                 if findings.len() == before {
-                    let span = place_of(&tree, error.instance_path().as_str());
-                    findings.add(source, &span, "malformed-schema", error.to_string());
+                    let place = tree.nearest(error.instance_path().as_str());
+                    findings.add(source, &place.span, "malformed-schema", error.to_string());
                 }
                 None
             }
         }
     }
 
-    /// A schema that takes everything: it stands in for one that could not be read.
-    pub fn anything() -> Option<Self> {
-        let document = Value::Bool(true);
-        Some(Self { validator: jsonschema::options().build(&document).ok()?, document })
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
     }
 
     /// Every fault, with pointers from the root of the document.
     pub fn faults(&self, document: &Value) -> Vec<SchemaFault> {
-        let mut faults = Vec::new();
-        for error in self.validator.iter_errors(document) {
-            add_faults(&error, &mut faults);
-        }
-        faults
+        faults_of(&self.validator, document)
     }
+}
+
+/// Every fault that a compiled schema finds, each once.
+pub(crate) fn faults_of(validator: &Validator, document: &Value) -> Vec<SchemaFault> {
+    let mut faults = Vec::new();
+    for error in validator.iter_errors(document) {
+        add_faults(&error, &mut faults);
+    }
+    faults
 }
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
@@ -153,7 +162,7 @@ fn misshapen(source: &Source, tree: &Tree, document: &Value, findings: &mut Find
     };
     let mut found: Vec<(Span, String)> = Vec::new();
     for error in meta.iter_errors(document) {
-        let span = place_of(tree, error.instance_path().as_str());
+        let span = tree.nearest(error.instance_path().as_str()).span.clone();
         let position = source.position(span.start);
         let said =
             findings.iter().any(|item| item.file == source.name && item.position.line == position.line);
@@ -164,21 +173,4 @@ fn misshapen(source: &Source, tree: &Tree, document: &Value, findings: &mut Find
     for (span, message) in found {
         findings.add(source, &span, "malformed-schema", message);
     }
-}
-
-/// The place of the value that a JSON pointer names.
-fn place_of(tree: &Tree, pointer: &str) -> Span {
-    let mut here = tree;
-    for key in pointer.split('/').skip(1) {
-        let key = key.replace("~1", "/").replace("~0", "~");
-        let next = match &here.kind {
-            Kind::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
-            _ => here.get(&key),
-        };
-        match next {
-            Some(next) => here = next,
-            None => break,
-        }
-    }
-    here.span.clone()
 }

@@ -20,8 +20,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use crate::bus::{Bus, Link};
+use crate::engine::status::Observation;
 use crate::ledger::{Ledger, Outgoing, Report};
-use crate::provider::{Known, Provider};
+use crate::provider::{Instance, Known, Provider};
 use crate::record::State;
 use chores::{Chore, Done};
 use deliver::{Sent, Shelf};
@@ -228,7 +229,9 @@ impl Monitor {
                 return;
             }
         };
-        tracing::debug!(id, rule = seen.rule, status = seen.status, message = seen.message, "observed");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.tell_why(&instance);
+        }
         if seen.status == self.provider.service.status.gone {
             self.begin(Chore::End(instance.known));
         } else if !seen.kept {
@@ -236,6 +239,14 @@ impl Monitor {
             let settling = self.provider.service.settles(previous, &seen.status);
             let report = Report { status: seen.status, message: seen.message, settling };
             self.ledger.observe(self.now(), &id, instance.identity.life, report);
+        }
+    }
+
+    /// The debug log says of a status what `mapwright explain --status` prints.
+    fn tell_why(&self, instance: &Instance) {
+        if let Ok(why) = self.provider.service.explain_status(&instance.identity, &instance.inputs) {
+            let Observation { rule, status, message, .. } = &why.observation;
+            tracing::debug!(id = instance.known.record.id, rule, status, message, %why, "observed");
         }
     }
 

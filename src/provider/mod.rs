@@ -7,6 +7,8 @@ mod finding;
 mod objects;
 mod watching;
 
+pub use watching::prune;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Provider {
     /// The deadline of one request.
     pub request_timeout: Duration,
     pub find_by_name: bool,
+    /// Whether an idempotency key that can be an id is one, where no id is given.
+    pub id_from_key: bool,
     /// Whether objects without a provider's name are taken for instances of this one.
     adopts: bool,
     record_store: Store,
@@ -51,6 +55,7 @@ pub struct Parts {
     pub cluster: Cluster,
     pub request_timeout: Duration,
     pub find_by_name: bool,
+    pub id_from_key: bool,
     pub adopts: bool,
 }
 

@@ -4,12 +4,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::Provisioner;
-use super::answer::problem_of;
 use crate::cluster::{Deleted, Preconditions, Propagation, Refusal, RefusalKind};
 use crate::engine::format;
 use crate::engine::inputs::uid_of;
 use crate::engine::manifest::Manifest;
-use crate::engine::problem::Problem;
 use crate::engine::service::KindRef;
 use crate::provider::{Known, Provider};
 use crate::record::{InstanceRecord, PlannedObject, State};
@@ -19,7 +17,8 @@ use crate::record::{InstanceRecord, PlannedObject, State};
 pub(super) enum NotApplied {
     /// A generated name belongs to somebody else's object: another name may do.
     NameInUse,
-    Refused(Refusal),
+    /// The object, by its name within the mapping, and why it was refused.
+    Refused(String, Refusal),
 }
 
 /// The objects of manifests, as a record plans them.
@@ -65,14 +64,15 @@ impl Provisioner {
         body: &Value,
     ) -> Result<Value, NotApplied> {
         let provider = &self.provider;
-        let resource = provider.resource(&manifest.kind).await.map_err(NotApplied::Refused)?;
+        let refused = |refusal| NotApplied::Refused(manifest.object.clone(), refusal);
+        let resource = provider.resource(&manifest.kind).await.map_err(refused)?;
         let refusal = match provider.cluster.create(&resource, &provider.namespace, body).await {
             Ok(object) => return Ok(object),
             Err(refusal) => refusal,
         };
         let taken = matches!(refusal.kind, RefusalKind::AlreadyExists | RefusalKind::BeingDeleted);
         if !taken && !refusal.kind.leaves_doubt() {
-            return Err(NotApplied::Refused(refusal));
+            return Err(refused(refusal));
         }
         let planned = record.plan.iter().find(|planned| planned.object == manifest.object);
         let there = provider.cluster.get(&resource, &provider.namespace, &manifest.name).await;
@@ -81,7 +81,7 @@ impl Provisioner {
                 Ok(object)
             }
             (Ok(_), _) if taken && manifest.renamable => Err(NotApplied::NameInUse),
-            _ => Err(NotApplied::Refused(refusal)),
+            _ => Err(refused(refusal)),
         }
     }
 }
@@ -121,15 +121,6 @@ pub async fn complete(provider: &Provider, known: &Known) -> Result<(), Refusal>
         promote(provider, known, &objects).await
     } else {
         abandon(provider, known).await
-    }
-}
-
-impl NotApplied {
-    pub(super) fn problem(&self) -> Problem {
-        match self {
-            Self::NameInUse => super::answer::internal(),
-            Self::Refused(refusal) => problem_of(refusal, "creating an object"),
-        }
     }
 }
 

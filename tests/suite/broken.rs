@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mapwright::engine::diagnostic::Findings;
+use mapwright::engine::prove::prove;
 use mapwright::engine::service::{Files, Service};
+use mapwright::kinds;
 
 /// The folder of the repository.
 pub(crate) fn root() -> &'static Path {
@@ -24,9 +26,18 @@ pub(crate) fn base() -> Files {
     files
 }
 
-/// Everything that is wrong with the mapping `web` of these files.
+/// Everything that is wrong with the mapping `web` of these files, as `mapwright check` finds it.
 pub(crate) fn findings(files: &Files) -> Findings {
-    Service::load(files, "web").err().unwrap_or_default()
+    let mut findings = Findings::default();
+    let kinds = kinds::of(files, &mut findings);
+    match Service::load(files, "web", &kinds) {
+        Ok(service) => {
+            findings.append(prove(&service, files, &kinds).findings);
+            findings.append(service.unread_inputs());
+        }
+        Err(found) => findings.append(found),
+    }
+    findings
 }
 
 /// Whether goldens are written instead of compared.
@@ -56,7 +67,7 @@ fn cases() -> Vec<PathBuf> {
     cases
 }
 
-/// A case holds the broken files only: schemas are JSON, everything else belongs to the mapping, and
+/// A case holds the broken files only: schemas are JSON or a CRD, everything else belongs to the mapping, and
 /// `without` lists files that are not there.
 fn compose(case: &Path) -> Files {
     let mut files = base();
@@ -66,6 +77,7 @@ fn compose(case: &Path) -> Files {
             "without" => text.lines().for_each(|path| {
                 assert!(files.remove(path).is_some(), "{path} is not in the base");
             }),
+            "crd.yaml" => drop(files.insert("schemas/crds/crd.yaml".to_owned(), text)),
             _ if name.ends_with(".json") => drop(files.insert(format!("schemas/{name}"), text)),
             _ => drop(files.insert(format!("mappings/web/{name}"), text)),
         }

@@ -2,18 +2,29 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy knows test functions, but not their helpers")]
 
 mod adoption;
+mod bad_input;
 mod broken;
 mod bus;
+mod cases;
 mod check;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
+mod containers;
+mod controllers;
+mod dcm;
 mod deaths;
 mod delivery;
 mod docs;
 mod error_pages;
+mod events;
+mod field_requests;
+mod field_status;
+mod figures;
 mod http;
 mod ledger;
+mod lives;
+mod openapi;
 mod outages;
 mod refusal;
 mod registration;
@@ -21,5 +32,8 @@ mod registry_rules;
 mod replicas;
 mod settings;
 mod source;
+mod start;
+mod strings;
 mod typos;
+mod volumes;
 mod wire;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use mapwright::engine::diagnostic::Findings;
 use mapwright::engine::service::{Files, Service};
 use mapwright::files::MappingRoot;
+use mapwright::kinds::embedded;
 
 use super::broken::root;
 
@@ -195,7 +196,7 @@ fn misses(files: &Files, name: &str) -> Vec<String> {
         done += 1;
         let mut broken = files.clone();
         broken.get_mut(&word.file).unwrap().replace_range(word.place.clone(), &wrong);
-        let found = Service::load(&broken, name).err().unwrap_or_default();
+        let found = Service::load(&broken, name, embedded()).err().unwrap_or_default();
         let line = files[&word.file][..word.place.start].matches('\n').count() + 1;
         if !answered(&found, &word.file, line, right) {
             missed.push(format!("{} {right} -> {wrong} in {}:{line}\n{found}", word.what, word.file));

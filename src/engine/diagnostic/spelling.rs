@@ -34,7 +34,7 @@ fn letters(word: &str) -> Vec<char> {
 /// The help of a wrong name: the nearest right one, else all of them when they are few.
 pub fn suggestion(wrong: &str, right: &[&str]) -> Option<Help> {
     match nearest(wrong, right.iter().copied()) {
-        Some(name) => Some(Help::replace(format!("did you mean `{name}`?"), name)),
+        Some(name) => Some(Help::name(format!("did you mean `{name}`?"), wrong, name)),
         None if right.is_empty() || right.len() > 24 => None,
         None => Some(format!("expected one of: {}", right.join(", ")).into()),
     }

@@ -1,13 +1,15 @@
 //! Mistakes that no single value shows: names that clash, lists that are empty, pointers that lead nowhere.
 
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 
 use crate::decode::Text;
 use crate::diagnostic::{Findings, Help, nearest, suggestion};
 use crate::format::{Mapping, Operation, Setting, SettingKind};
-use crate::shape::{self, Step};
 use crate::source::{Kind, Source, Tree};
 use crate::template::is_identifier;
+use crate::types::{Member, Type};
 
 /// Variables that the engine itself gives.
 pub(super) const GIVEN: [&str; 7] = ["spec", "patch", "settings", "dcm", "previous", "item", "index"];
@@ -20,16 +22,14 @@ pub(super) struct Lint<'l> {
 }
 
 impl Lint<'_> {
-    pub(super) fn run(&mut self, spec: Option<&Json>) {
+    pub(super) fn run(&mut self, spec: &Json) {
         self.texts();
         self.variables();
         self.names();
         self.settings();
         self.operations();
         self.status();
-        if let Some(spec) = spec {
-            self.pointers(spec);
-        }
+        self.pointers(spec);
     }
 
     fn mistake(&mut self, text: &Text, code: &'static str, message: String, help: Option<impl Into<Help>>) {
@@ -194,23 +194,33 @@ impl Lint<'_> {
         let Some(rest) = text.value[prefix.len()..].strip_prefix('/') else {
             return self.malformed_pointer(text);
         };
-        let steps: Vec<Step> = rest
-            .split('/')
-            .map(|key| match key.parse::<usize>() {
-                Ok(_) => Step::Any,
-                Err(_) => Step::Key(key.replace("~1", "/").replace("~0", "~")),
-            })
-            .collect();
-        let Err(miss) = shape::follow(spec, &steps) else { return };
-        let known: Vec<&str> = miss.known.iter().map(String::as_str).collect();
+        let mut place = Type::schema(Arc::new(spec.clone()));
+        let mut missed = None;
+        for (at, key) in rest.split('/').enumerate() {
+            let name = key.replace("~1", "/").replace("~0", "~");
+            match place.member(&name) {
+                Member::Found(member) => place = member,
+                // The position of an item in a list.
+                Member::NoMap(_) if name.parse::<usize>().is_ok() => {
+                    place = place.items().unwrap_or_default()
+                }
+                Member::Missing(known) => missed = Some((at, name, known)),
+                Member::NoMap(_) => missed = Some((at, name, Vec::new())),
+            }
+            if missed.is_some() {
+                break;
+            }
+        }
+        let Some((at, name, known)) = missed else { return };
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let message = format!("`{}` leads to no property of the schema", text.value);
-        let right = nearest(&miss.name, known.iter().copied()).map(|name| {
+        let right = nearest(&name, known.iter().copied()).map(|near| {
             let mut keys: Vec<&str> = rest.split('/').collect();
-            keys[miss.at] = name;
+            keys[at] = near;
             let whole = format!("{prefix}/{}", keys.join("/"));
             Help::replace(format!("did you mean `{whole}`?"), whole)
         });
-        let help = right.or_else(|| suggestion(&miss.name, &known));
+        let help = right.or_else(|| suggestion(&name, &known));
         self.mistake(text, "unknown-pointer", message, help);
     }
 

@@ -93,8 +93,8 @@ impl Selector<'_> {
         if asked.place.text == given.place.text || asked.origins.is_empty() || given.origins.is_empty() {
             return;
         }
-        let gives = |dotted: &str| given.origins.iter().any(|origin| origin.dotted() == dotted);
-        if !asked.origins.iter().all(|origin| gives(&origin.dotted())) {
+        let gives = |dotted: &str| given.origins.iter().any(|origin| origin.to_string() == dotted);
+        if !asked.origins.iter().all(|origin| gives(&origin.to_string())) {
             let whole = format!("\"{{{{ {} | merge({}) }}}}\"", given.place.text, asked.place.text);
             let help = Help::edit("lay the selected labels over the others", labels.span.clone(), whole);
             self.miss(selector, "selects labels that the template does not give", Some(help));

@@ -8,10 +8,22 @@ use crate::source::{Entry, Kind, Source, Span, Tree};
 /// Far beyond any honest document, and far from the end of the stack.
 const MAX_DEPTH: usize = 64;
 
-pub(super) fn read(source: &Source, findings: &mut Findings) -> Option<Tree> {
+/// Reads a YAML file that may hold several documents; none at all is no mistake.
+pub fn read_documents(source: &Source, findings: &mut Findings) -> Option<Vec<Tree>> {
     let before = findings.len();
-    let mut reader =
-        Reader { source, findings, before, depth: 0, parser: Parser::new_from_str(&source.text) };
+    let mut reader = Reader::new(source, findings);
+    let mut documents = Vec::new();
+    while let Some((event, _)) = reader.next() {
+        if matches!(event, Event::DocumentStart(..)) {
+            let (event, span) = reader.next()?;
+            documents.push(reader.node(event, &span)?);
+        }
+    }
+    (findings.len() == before).then_some(documents)
+}
+
+pub(super) fn read(source: &Source, findings: &mut Findings) -> Option<Tree> {
+    let mut reader = Reader::new(source, findings);
     let tree = reader.document()?;
     match reader.next() {
         Some((Event::DocumentStart(..), span)) => {
@@ -38,6 +50,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(source: &'a Source, findings: &'a mut Findings) -> Self {
+        let before = findings.len();
+        Self { source, findings, before, depth: 0, parser: Parser::new_from_str(&source.text) }
+    }
+
     /// The next event that carries data. A syntax error is reported and ends the stream.
     fn next(&mut self) -> Option<(Event<'a>, YamlSpan)> {
         loop {

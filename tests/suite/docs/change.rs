@@ -31,7 +31,8 @@ pub(super) fn mapping_names() -> Vec<String> {
 }
 
 pub(super) fn load_mapping(name: &str) -> Service {
-    Service::load(&shipped(), name).unwrap_or_else(|findings| panic!("{findings}"))
+    Service::load(&shipped(), name, mapwright::kinds::embedded())
+        .unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 /// What every shipped mapping wants to be told.
@@ -95,7 +96,8 @@ fn the_worked_change_does_what_the_page_says() {
     assert_eq!(said(&load_mapping("container")), ("PENDING".to_owned(), message.clone()));
     let mut files = shipped();
     files.insert("mappings/container/mapping.toml".to_owned(), changed());
-    let service = Service::load(&files, "container").unwrap_or_else(|findings| panic!("{findings}"));
+    let service = Service::load(&files, "container", mapwright::kinds::embedded())
+        .unwrap_or_else(|findings| panic!("{findings}"));
     assert_eq!(said(&service), ("FAILED".to_owned(), message));
 }
 

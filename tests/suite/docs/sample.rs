@@ -61,7 +61,7 @@ impl Sample {
             path.starts_with("schemas/") || mapping.contains(&format!("\"{name}\""))
         });
         files.insert("mappings/site/mapping.toml".to_owned(), mapping);
-        Service::load(&files, "site")
+        Service::load(&files, "site", mapwright::kinds::embedded())
     }
 
     /// What a template gives for the spec of the page.
@@ -91,11 +91,11 @@ impl Sample {
     }
 
     fn scope(&self, program: Arc<mapwright::engine::expression::Program>) -> Scope {
-        Scope::root(program, Arc::new([]), vec![("spec".to_owned(), from_json(&self.spec))])
+        Scope::root(program, Arc::new([]), vec![("spec".into(), from_json(&self.spec))], None)
     }
 }
 
-fn names() -> Names<'static> {
+fn names() -> Names {
     let mut names = Names::default();
     names.root("spec");
     names

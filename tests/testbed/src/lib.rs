@@ -35,8 +35,14 @@ pub mod shared;
 /// Kubernetes objects as plain JSON.
 pub mod objects;
 
+/// Kubernetes' types, as the API server describes them.
+pub mod openapi;
+
 /// Polling with a deadline.
 pub mod wait;
+
+/// What the provider promises, held against what it answers.
+pub mod contract;
 
 /// A small HTTP client.
 pub mod http;
@@ -48,6 +54,7 @@ pub mod provider;
 pub mod events;
 
 pub use binaries::Binaries;
+pub use contract::Contract;
 pub use control_plane::{ControlPlane, Setup};
 pub use events::Events;
 pub use failure::{Context, Failure, Result};
