@@ -3,8 +3,10 @@
 
 mod adoption;
 mod bad_input;
+mod broken;
 mod bus;
 mod cases;
+mod check;
 mod cloudevent;
 mod cluster;
 mod cluster_wire;
@@ -14,6 +16,7 @@ mod dcm;
 mod deaths;
 mod delivery;
 mod docs;
+mod error_pages;
 mod events;
 mod field_requests;
 mod field_status;
@@ -37,5 +40,6 @@ mod source;
 mod start;
 mod strings;
 mod types;
+mod typos;
 mod volumes;
 mod wire;

@@ -120,7 +120,7 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { word: "services", at: "src/", why: "several of them" },
     Exception { word: "Secret", at: "src/", why: "a text of the settings that no log shows" },
     Exception { word: "secret", at: "src/", why: "the form of such a text" },
-    Exception { word: "Event", at: "src/engine/read.rs", why: "of the YAML parser" },
+    Exception { word: "Event", at: "src/engine/read/yaml.rs", why: "of the YAML parser" },
     Exception { word: "Event", at: "src/bus.rs", why: "of the NATS client" },
     Exception { word: "event", at: "src/", why: "what we publish, or what a parser or watch tells" },
     Exception { word: "events", at: "src/", why: "several of them" },
