@@ -18,6 +18,7 @@
 
 pub mod attributes;
 pub mod case;
+pub mod change;
 pub mod coverage;
 pub mod decode;
 pub mod diagnostic;
@@ -41,6 +42,7 @@ mod quick;
 pub mod read;
 pub mod reads;
 pub mod request;
+pub mod rights;
 pub mod samples;
 pub mod schema;
 pub mod scope;

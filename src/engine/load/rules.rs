@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decode::Text;
 use crate::diagnostic::suggestion;
-use crate::expression::{Compiler, Expression, Mixture};
+use crate::expression::{Compiler, Expression, Mixture, Place};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
 use crate::json::unescape;
 use crate::kinds::Kinds;
@@ -88,6 +88,10 @@ impl Rules<'_, '_> {
         }
     }
 
+    fn place(&self, text: &Text) -> Arc<Place> {
+        Arc::new(Place::of(self.source, &text.span, &text.value))
+    }
+
     fn expression(&mut self, text: &Text) -> Option<Expression> {
         let names = self.names.clone();
         let compiled = self.compiler.expression(self.source, &text.span, &text.value, &names);
@@ -164,6 +168,7 @@ impl Rules<'_, '_> {
             self.object_kind(&source, &template, &kind);
             objects.push(ObjectRule {
                 name: object.name.value.clone(),
+                place: self.place(&object.name),
                 kind,
                 when,
                 root: object.root || (!marked && index == 0),
@@ -194,6 +199,7 @@ impl Rules<'_, '_> {
             };
             watches.push(WatchRule {
                 name: watch.name.value.clone(),
+                place: self.place(&watch.name),
                 all: watch.all.as_ref().map(|all| all.value.clone()),
                 kind: self.named_kind(&watch.api_version, &watch.kind),
                 filter,
@@ -238,6 +244,7 @@ impl Rules<'_, '_> {
             let Some(get) = flip(get) else { continue };
             lookups.push(LookupRule {
                 name: lookup.name.value.clone(),
+                place: self.place(&lookup.name),
                 kind: self.named_kind(&lookup.api_version, &lookup.kind),
                 get,
                 list: lookup.list,
