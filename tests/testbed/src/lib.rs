@@ -35,6 +35,9 @@ pub mod shared;
 /// Kubernetes objects as plain JSON.
 pub mod objects;
 
+/// Kubernetes' types, as the API server describes them.
+pub mod openapi;
+
 /// Polling with a deadline.
 pub mod wait;
 

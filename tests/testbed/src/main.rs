@@ -6,12 +6,14 @@ mod selfcheck;
 
 use std::process::ExitCode;
 
-use mapwright_testbed::{Binaries, Failure, Result};
+use mapwright_testbed::openapi::Types;
+use mapwright_testbed::{Binaries, Context, ControlPlane, Failure, Result, Setup};
 
 const USAGE: &str =
     "usage: testbed demo        a control plane, NATS, a registry and the provider, until Ctrl-C
        testbed build       build the servers, if they are not there yet
-       testbed selfcheck   start every part once and look whether it works";
+       testbed selfcheck   start every part once and look whether it works
+       testbed openapi F   write Kubernetes' types to F, which is schemas/kubernetes/types.pack";
 
 fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
@@ -31,6 +33,7 @@ async fn run() -> ExitCode {
         ["demo"] => finish(demo::run().await),
         ["build"] => finish(build()),
         ["selfcheck"] => finish(selfcheck::run().await),
+        ["openapi", file] => finish(openapi(file).await),
         // The self-check starts this program where a test starts the product.
         ["serve", ..] => finish(selfcheck::stand_in().await),
         _ => fail(&Failure::new(USAGE), 2),
@@ -39,6 +42,16 @@ async fn run() -> ExitCode {
 
 fn build() -> Result<()> {
     println!("{:#?}", Binaries::find()?);
+    Ok(())
+}
+
+/// Writes Kubernetes' types as the product embeds them, from the API server of the test bed.
+async fn openapi(file: &str) -> Result<()> {
+    let setup = Setup { controller_manager: false, ..Setup::default() };
+    let plane = ControlPlane::start_with(setup).await?;
+    let pack = Types::of(&plane.client().await?).await?.pack();
+    std::fs::write(file, &pack).context(format!("cannot write {file}"))?;
+    println!("{file}: {} bytes", pack.len());
     Ok(())
 }
 
