@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod sandbox;
 mod serve;
 
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Serve a Kubernetes API in memory, for kubectl and for tests.
+    Sandbox(sandbox::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -49,5 +52,6 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
     }
 }
