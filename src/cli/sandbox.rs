@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tokio::net::TcpListener;
 
 use super::End;
-use crate::sandbox::{Sandbox, kubeconfig};
+use crate::sandbox::{Sandbox, Stages, kubeconfig};
 
 /// Example: mapwright sandbox --kubeconfig-out /tmp/sandbox.kubeconfig
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,11 @@ pub(super) fn run(arguments: &Arguments) -> End {
 }
 
 async fn serve(arguments: &Arguments) -> Result<(), String> {
-    let sandbox = Sandbox::new()?;
+    let stages = Stages::load(Vec::new(), !arguments.bare, true).map_err(|findings| findings.to_string())?;
+    let sandbox = Sandbox::start(stages)?;
+    if !arguments.bare {
+        sandbox.furnish()?;
+    }
     let address = SocketAddr::from(([127, 0, 0, 1], arguments.port));
     let cannot = |error: io::Error| format!("cannot listen on {address}: {error}; choose another --port");
     let listener = TcpListener::bind(address).await.map_err(cannot)?;

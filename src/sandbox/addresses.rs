@@ -41,7 +41,7 @@ impl Addresses {
         let former: HashSet<i64> = old.map(ports_of).unwrap_or_default();
         let mut taken = HashSet::new();
         let wants = outside && spec["allocateLoadBalancerNodePorts"] != false;
-        let Some(ports) = spec["ports"].as_array_mut() else { return };
+        let Some(Value::Array(ports)) = spec.get_mut("ports") else { return };
         for (index, port) in ports.iter_mut().enumerate() {
             if port["targetPort"].is_null() || port["targetPort"] == 0 {
                 port["targetPort"] = port["port"].clone();

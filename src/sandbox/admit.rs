@@ -44,17 +44,19 @@ pub(super) fn prepare(
 pub(super) fn complete(kind: &Kind, object: &mut Value) {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
-            pod_spec(&mut object["spec"]);
+            pod_spec(object.get_mut("spec"));
             if object["status"]["qosClass"].is_null() {
                 object["status"]["qosClass"] = quality(&object["spec"]).into();
             }
         }
-        ("batch", "CronJob") => pod_spec(&mut object["spec"]["jobTemplate"]["spec"]["template"]["spec"]),
-        ("apps" | "batch", _) => pod_spec(&mut object["spec"]["template"]["spec"]),
+        ("batch", "CronJob") => pod_spec(object.pointer_mut("/spec/jobTemplate/spec/template/spec")),
+        ("apps" | "batch", _) => pod_spec(object.pointer_mut("/spec/template/spec")),
         _ => {}
     }
-    if kind.is("apps", "Deployment") && object["spec"]["strategy"]["type"] == "RollingUpdate" {
-        let rolling = map_at(&mut object["spec"]["strategy"], "rollingUpdate");
+    if kind.is("apps", "Deployment")
+        && let Some(strategy) = object.pointer_mut("/spec/strategy").filter(|s| s["type"] == "RollingUpdate")
+    {
+        let rolling = map_at(strategy, "rollingUpdate");
         for key in ["maxUnavailable", "maxSurge"] {
             rolling.entry(key).or_insert("25%".into());
         }
@@ -131,9 +133,10 @@ fn new_pod(object: &mut Value) {
 }
 
 /// The members of a pod's spec that depend on others.
-fn pod_spec(spec: &mut Value) {
+fn pod_spec(spec: Option<&mut Value>) {
+    let Some(spec) = spec.filter(|spec| spec.is_object()) else { return };
     for list in ["initContainers", "containers"] {
-        let Some(containers) = spec[list].as_array_mut() else { continue };
+        let Some(Value::Array(containers)) = spec.get_mut(list) else { continue };
         for container in containers.iter_mut().filter(|container| container.is_object()) {
             let image = container["image"].as_str().unwrap_or_default();
             let name = image.rsplit('/').next().unwrap_or_default();
@@ -148,7 +151,7 @@ fn pod_spec(spec: &mut Value) {
             }
         }
     }
-    let account = spec["serviceAccountName"].clone();
+    let account = spec.get("serviceAccountName").cloned().unwrap_or_default();
     if account.is_string() {
         spec["serviceAccount"] = account;
     }

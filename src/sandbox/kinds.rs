@@ -121,10 +121,6 @@ impl Kinds {
         self.definition(&kind.schema)
     }
 
-    pub(super) fn packages(&self) -> impl Iterator<Item = &str> {
-        self.packages.keys().map(String::as_str)
-    }
-
     /// Begins to serve what a CustomResourceDefinition defines, in the place of what it defined before.
     pub(super) fn define(&self, definition: &Value) {
         let group = text(definition, "/spec/group");

@@ -10,11 +10,13 @@
 //!
 //! In reading order: `server` answers requests, `routes` and `reply` are their two ends; `api` holds the verbs,
 //! `kinds` and `schema` what objects look like, `admit`, `names`, `rules`, `quota`, `addresses` and `quantity`
-//! what the server makes of them; `store` keeps them; `list`, `watching`, `selector` and `table` read them.
+//! what the server makes of them; `store` keeps them; `list`, `watching`, `selector` and `table` read them;
+//! `controllers` do what follows, and `stages` say what pretended machines do.
 
 mod addresses;
 mod admit;
 mod api;
+mod controllers;
 mod discovery;
 mod kinds;
 mod list;
@@ -30,6 +32,7 @@ mod rules;
 mod schema;
 mod selector;
 mod server;
+mod stages;
 mod store;
 mod subresource;
 mod table;
@@ -44,6 +47,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::engine::diagnostic::Findings;
 use crate::engine::read::read;
@@ -55,10 +59,13 @@ use kinds::Kinds;
 use server::Server;
 use table::Tables;
 
+pub use stages::Stages;
+
 /// A cluster that is not there.
-#[derive(Clone)]
 pub struct Sandbox {
     server: Server,
+    /// The controllers; they end with the sandbox.
+    _controllers: JoinSet<()>,
 }
 
 const DEFAULTS: &str = include_str!("../../sandbox/defaults.yaml");
@@ -67,11 +74,12 @@ const DEFAULTS: &str = include_str!("../../sandbox/defaults.yaml");
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Sandbox {
-    /// A cluster with its first namespaces and nothing else.
+    /// A cluster with its first namespaces and nothing else, in which these stages happen. Belongs to the
+    /// runtime that it is made in.
     ///
     /// # Errors
     /// When the data in the binary is damaged.
-    pub fn new() -> Result<Self, String> {
+    pub fn start(stages: Stages) -> Result<Self, String> {
         let source = Source::new("sandbox/defaults.yaml", DEFAULTS);
         let mut findings = Findings::default();
         let defaults = read(&source, &mut findings).map(|tree| tree.to_json());
@@ -80,11 +88,44 @@ impl Sandbox {
         };
         let api = Arc::new(Api::new(Kinds::new()?, defaults));
         let tables = Arc::new(Tables::new().map_err(|findings| findings.to_string())?);
-        let sandbox = Self { server: Server { api, tables } };
+        let news = api.store().tell();
+        let mut controllers = JoinSet::new();
+        controllers.spawn(controllers::run(api.clone(), Arc::new(stages), news));
+        let sandbox = Self { server: Server { api, tables }, _controllers: controllers };
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             sandbox.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
         }
         Ok(sandbox)
+    }
+
+    /// Puts in what a cluster with machines has: a node, and a class of storage whose volumes may grow.
+    ///
+    /// # Errors
+    /// When either is refused.
+    pub fn furnish(&self) -> Result<(), String> {
+        let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
+            "lastHeartbeatTime": object::now(), "lastTransitionTime": object::now()});
+        let node = json!({"metadata": {"name": "sandbox-node", "labels": {"kubernetes.io/os": "linux"}}});
+        let status = json!({"conditions": [ready], "nodeInfo": {"kubeletVersion": self.server.api.kinds.version}});
+        let node = self.create("v1", "Node", "", node)?;
+        let kind = self.server.api.kinds.by_kind("v1", "Node").ok_or("there is no Node")?;
+        let target = Target::new(kind, "", object::name(&node)).below("status");
+        let change = |old: &Value| {
+            let mut new = old.clone();
+            new["status"] = status.clone();
+            Ok(new)
+        };
+        let written = self.server.api.update(&target, &WriteOptions::default(), &change);
+        written.map_err(|refusal| refusal.message)?;
+        let class = json!({
+            "metadata": {
+                "name": "standard",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "sandbox.mapwright/disk",
+            "allowVolumeExpansion": true,
+        });
+        self.create("storage.k8s.io/v1", "StorageClass", "", class).map(|_| ())
     }
 
     /// Puts an object in, as a client would.

@@ -25,7 +25,6 @@ pub(super) type Storage = Arc<str>;
 pub(super) struct Stored {
     pub(super) key: Key,
     pub(super) uid: String,
-    pub(super) version: u64,
     /// The object as JSON, complete with its version.
     pub(super) text: Bytes,
     pub(super) labels: Vec<(String, String)>,
@@ -167,7 +166,7 @@ impl Store {
     pub(super) fn put(&mut self, storage: &Storage, mut object: Value) -> Result<Value, Refusal> {
         let version = self.version + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        let stored = Arc::new(Stored::new(&object, version));
+        let stored = Arc::new(Stored::new(&object));
         let key = stored.key.clone();
         let before = self.shelf(storage).objects.get(&key).cloned();
         let former = before.as_ref().map_or(0, |before| before.text.len());
@@ -189,7 +188,7 @@ impl Store {
         self.bytes = self.bytes.saturating_sub(before.text.len());
         let mut object = before.object();
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let last = Arc::new(Stored::new(&object, self.version));
+        let last = Arc::new(Stored::new(&object));
         self.index(storage, Some(&before), None);
         self.record(storage, Change { version: self.version, before: Some(before), after: None, last });
     }
@@ -251,14 +250,13 @@ impl Store {
 }
 
 impl Stored {
-    fn new(object: &Value, version: u64) -> Self {
+    fn new(object: &Value) -> Self {
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
         let labels = labels.into_iter().flatten();
         let owners = list(object, "/metadata/ownerReferences");
         Self {
             key: (namespace(object).to_owned(), name(object).to_owned()),
             uid: uid(object).to_owned(),
-            version,
             text: object.to_string().into(),
             labels: labels
                 .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
