@@ -22,6 +22,9 @@ pub(super) struct Arguments {
     /// became of them.
     #[arg(long)]
     bare: bool,
+    /// Nothing follows from what is written: no pods of a Deployment, no collection of garbage.
+    #[arg(long, hide = true)]
+    no_controllers: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
@@ -41,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
 
 async fn serve(arguments: &Arguments) -> Result<(), String> {
     let stages = Stages::load(Vec::new(), !arguments.bare, true).map_err(|findings| findings.to_string())?;
-    let sandbox = Sandbox::start(stages)?;
+    let sandbox = Sandbox::start((!arguments.no_controllers).then_some(stages))?;
     if !arguments.bare {
         sandbox.furnish()?;
     }

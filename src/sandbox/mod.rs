@@ -74,12 +74,12 @@ const DEFAULTS: &str = include_str!("../../sandbox/defaults.yaml");
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Sandbox {
-    /// A cluster with its first namespaces and nothing else, in which these stages happen. Belongs to the
-    /// runtime that it is made in.
+    /// A cluster with its first namespaces and nothing else, in which these stages happen; without stages it
+    /// has no controllers either. Belongs to the runtime that it is made in.
     ///
     /// # Errors
     /// When the data in the binary is damaged.
-    pub fn start(stages: Stages) -> Result<Self, String> {
+    pub fn start(stages: Option<Stages>) -> Result<Self, String> {
         let source = Source::new("sandbox/defaults.yaml", DEFAULTS);
         let mut findings = Findings::default();
         let defaults = read(&source, &mut findings).map(|tree| tree.to_json());
@@ -88,10 +88,12 @@ impl Sandbox {
         };
         let api = Arc::new(Api::new(Kinds::new()?, defaults));
         let tables = Arc::new(Tables::new().map_err(|findings| findings.to_string())?);
-        let news = api.store().tell();
-        let mut controllers = JoinSet::new();
-        controllers.spawn(controllers::run(api.clone(), Arc::new(stages), news));
-        let sandbox = Self { server: Server { api, tables }, _controllers: controllers };
+        let mut running = JoinSet::new();
+        if let Some(stages) = stages {
+            let news = api.store().tell();
+            running.spawn(controllers::run(api.clone(), Arc::new(stages), news));
+        }
+        let sandbox = Self { server: Server { api, tables }, _controllers: running };
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             sandbox.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
         }

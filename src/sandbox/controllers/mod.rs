@@ -147,6 +147,10 @@ impl Machinery {
                     self.unbound.insert(key.clone());
                 }
                 self.push(Work::Claim(key.clone()));
+                let volume = text(&object, "/spec/volumeName");
+                if gone && !volume.is_empty() {
+                    self.push(Work::Volume((String::new(), volume.to_owned())));
+                }
             }
             "persistentvolumes" => self.push(Work::Volume(key.clone())),
             "namespaces" => self.push(Work::Namespace(key.clone())),
