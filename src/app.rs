@@ -1,5 +1,7 @@
 //! The only wiring: reads, builds, spawns, and ends everything in order.
 
+mod dev;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ use crate::provider::Parts;
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
 use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+
+pub use dev::{Dev, DevOptions};
 
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]
@@ -61,7 +65,7 @@ pub async fn serve(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), StartError> {
     let services = load(&options)?;
-    let settings = read_settings(&options, &services, environment)?;
+    let settings = read_settings(&options, &services, environment, true)?;
     let cluster = connect_cluster(&settings).await?;
     let bus = connect_bus(&settings).await?;
     let resync = settings.monitor.resync_period;
@@ -96,6 +100,7 @@ fn read_settings(
     options: &ServeOptions,
     services: &[Arc<Service>],
     environment: &dyn Fn(&str) -> Option<String>,
+    complete: bool,
 ) -> Result<Settings, StartError> {
     let file = match &options.config {
         None => None,
@@ -112,7 +117,7 @@ fn read_settings(
         file: file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
         service_types: &types,
         declared: &declared,
-        complete: true,
+        complete,
     };
     Settings::read(&sources).map_err(StartError::Settings)
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod dev;
 mod sandbox;
 mod serve;
 
@@ -23,6 +24,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
+    /// Everything in one process: a cluster in memory, all mappings, REST, and events on the screen.
+    Dev(dev::Arguments),
     /// Serve a Kubernetes API in memory, for kubectl and for tests.
     Sandbox(sandbox::Arguments),
 }
@@ -52,6 +55,7 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Dev(arguments) => dev::run(arguments).into(),
         Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
     }
 }
