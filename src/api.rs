@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, WatchHealth, Watches};
 use crate::engine::format::Operation;
 use crate::engine::problem::Problem;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
+use crate::leader::Leadership;
 use crate::monitor::MonitorState;
 use crate::provision::{CreateRequest, Provisioner};
 use crate::registry::{Outcome as Registered, RegistryState};
@@ -29,6 +30,7 @@ pub struct Served {
     pub provisioner: Provisioner,
     pub monitor: watch::Receiver<MonitorState>,
     pub registry: watch::Receiver<RegistryState>,
+    pub leadership: watch::Receiver<Leadership>,
 }
 
 impl Api {
@@ -69,6 +71,8 @@ impl Api {
         health.insert("mapping_revision".to_owned(), served.service().revision.clone().into());
         health.insert("watches".to_owned(), watches.iter().map(watch_health).collect());
         health.insert("events".to_owned(), json!({ "owed": monitor.owing, "ledger": monitor.ledger }));
+        let Leadership { leads, holder } = served.leadership.borrow().clone();
+        health.insert("leadership".to_owned(), json!({ "leads": leads, "holder": holder }));
         health.insert("registration".to_owned(), registration(&registry));
         health
     }
@@ -139,8 +143,8 @@ impl Resources for Api {
         self.collections.clone()
     }
 
-    fn openapi(&self) -> Value {
-        crate::openapi::document(self.services.iter().map(Served::service))
+    fn openapi(&self) -> String {
+        crate::openapi::text(self.services.iter().map(Served::service))
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {

@@ -5,6 +5,7 @@ mod dev;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,17 +14,23 @@ use tokio::task::JoinSet;
 
 use crate::api::{Api, Served};
 use crate::bus::{Bus, Credentials, Options, Tls};
-use crate::cluster::{Cluster, ConnectOptions, RecordStore, Watches};
+use crate::cluster::{Cluster, ConnectOptions, Lease, RecordStore, Watches};
 use crate::engine::diagnostic::Findings;
 use crate::engine::format::SettingKind;
+use crate::engine::names::dns_label;
 use crate::engine::service::Service;
 use crate::files::{MappingRoot, Unreadable};
 use crate::http::{self, Limits};
-use crate::monitor::{Monitor, MonitorSettings, MonitorState};
-use crate::provider::Parts;
+use crate::kinds;
+use crate::leader::{self, Leadership};
+use crate::monitor::{self, MonitorSettings, MonitorState};
+use crate::provider::{Parts, Provider};
 use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
-use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+use crate::settings::{self, DeclaredSetting, Faults, IdFrom, ProviderSettings, Secret, Settings, Sources};
+
+/// No call to the API server takes longer than this, whatever a request may take.
+const LONGEST_CALL: Duration = Duration::from_secs(10);
 
 pub use dev::{Dev, DevOptions};
 
@@ -73,7 +80,8 @@ pub async fn serve(
         services.into_iter().filter_map(|service| parts(service, &settings, &cluster)).collect();
     let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));
     let listener = listen(&settings).await?;
-    let running = Running::start(parts, watches, bus, cluster, &settings)?;
+    let identity = identity(&listener);
+    let running = Running::start(parts, watches, bus, cluster, &settings, &identity)?;
     running.until_asked_to_end(listener, &settings).await
 }
 
@@ -83,12 +91,13 @@ fn load(options: &ServeOptions) -> Result<Vec<Arc<Service>>, StartError> {
     let known = root.types().map_err(StartError::Unreadable)?;
     let wanted = if options.types.is_empty() { &known } else { &options.types };
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     let mut services = Vec::new();
     for name in wanted {
         if !known.contains(name) {
             return Err(StartError::UnknownType { name: name.clone(), known });
         }
-        match Service::load(&files, name) {
+        match Service::load(&files, name, &kinds) {
             Ok(service) => services.push(Arc::new(service)),
             Err(found) => findings.append(found),
         }
@@ -143,7 +152,8 @@ fn declared(service: &Service) -> Vec<DeclaredSetting> {
 async fn connect_cluster(settings: &Settings) -> Result<Cluster, StartError> {
     let options = ConnectOptions {
         kubeconfig: settings.cluster.kubeconfig.clone(),
-        request_timeout: settings.server.request_timeout,
+        // One request makes several calls, and one that hangs must leave time for the others.
+        request_timeout: (settings.server.request_timeout / 3).min(LONGEST_CALL),
     };
     let connected = Cluster::connect(options).await;
     connected.map_err(|refusal| StartError::Other(format!("SP_K8S_KUBECONFIG: {}", refusal.message)))
@@ -165,7 +175,7 @@ async fn connect_bus(settings: &Settings) -> Result<Bus, StartError> {
         name: settings.providers.first().map(|provider| provider.name.clone()).unwrap_or_default(),
         credentials,
         tls: Tls { authority: bus.tls_authority.clone(), certificate_and_key: pair },
-        deadline: settings.server.request_timeout.min(std::time::Duration::from_secs(5)),
+        deadline: settings.server.request_timeout.min(Duration::from_secs(5)),
     };
     Bus::connect(options).await.map_err(|error| StartError::Other(error.to_string()))
 }
@@ -183,6 +193,7 @@ fn parts(service: Arc<Service>, settings: &Settings, cluster: &Cluster) -> Optio
         cluster: cluster.clone(),
         request_timeout: settings.server.request_timeout,
         find_by_name: settings.requests.find_by_name,
+        id_from_key: settings.requests.id_from == IdFrom::IdempotencyKey,
         adopts: settings.cluster.adopt_unnamed,
         service,
     })
@@ -209,6 +220,9 @@ struct Running {
     api: Arc<Api>,
     bus: Bus,
     monitors: JoinSet<()>,
+    /// They give their leases up when the monitors have flushed.
+    leaders: JoinSet<()>,
+    flushed: watch::Sender<bool>,
     registrations: Vec<(Registration, watch::Sender<RegistryState>)>,
     stop: watch::Sender<bool>,
 }
@@ -220,9 +234,12 @@ impl Running {
         bus: Bus,
         cluster: Cluster,
         settings: &Settings,
+        identity: &str,
     ) -> Result<Self, StartError> {
         let (stop, stopped) = watch::channel(false);
+        let (flushed, _) = watch::channel(false);
         let mut monitors = JoinSet::new();
+        let mut leaders = JoinSet::new();
         let mut registrations = Vec::new();
         let mut services = Vec::new();
         let tokens = PageTokens::new(RecordStore::new(
@@ -237,14 +254,22 @@ impl Running {
             };
             let (tell_monitor, monitor) = watch::channel(MonitorState::default());
             let (tell_registry, registry) = watch::channel(RegistryState::default());
-            let job = Monitor::new(provider.clone(), bus.clone(), monitor_settings(settings), tell_monitor);
-            monitors.spawn(job.run(stopped.clone()));
+            let (tell_leader, leadership) = watch::channel(Leadership::default());
+            leaders.spawn(leader::run(lease(&provider, identity), tell_leader, until(flushed.subscribe())));
+            monitors.spawn(monitor::take_turns(
+                provider.clone(),
+                bus.clone(),
+                monitor_settings(settings),
+                tell_monitor,
+                leadership.clone(),
+                stopped.clone(),
+            ));
             registrations.extend(registration(settings, &provider.service).map(|body| (body, tell_registry)));
             let provisioner = Provisioner { provider, tokens: tokens.clone() };
-            services.push(Served { provisioner, monitor, registry });
+            services.push(Served { provisioner, monitor, registry, leadership });
         }
         let api = Arc::new(Api::new(services, cluster, Arc::new(watches)));
-        Ok(Self { api, bus, monitors, registrations, stop })
+        Ok(Self { api, bus, monitors, leaders, flushed, registrations, stop })
     }
 
     /// HTTP first, then the registry; at the end HTTP drains, then the monitors flush.
@@ -258,10 +283,7 @@ impl Running {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving");
         }
-        let mut stopped = self.stop.subscribe();
-        let server = tokio::spawn(http::run(listener, service, limits, async move {
-            let _ = stopped.wait_for(|stop| *stop).await;
-        }));
+        let server = tokio::spawn(http::run(listener, service, limits, until(self.stop.subscribe())));
         let mut registering = self.register(settings);
         let ended = tokio::select! {
             signal = asked_to_end() => signal.map(|name| tracing::info!(name, "asked to end")),
@@ -271,6 +293,8 @@ impl Running {
         self.stop.send_replace(true);
         let _ = server.await;
         while self.monitors.join_next().await.is_some() {}
+        self.flushed.send_replace(true);
+        while self.leaders.join_next().await.is_some() {}
         registering.shutdown().await;
         self.bus.close().await;
         ended.map_err(StartError::Other)
@@ -281,16 +305,28 @@ impl Running {
         let Some(url) = settings.registry.url.clone() else { return tasks };
         for (body, state) in self.registrations.drain(..) {
             let (url, interval) = (url.clone(), settings.registry.interval);
-            let mut stopped = self.stop.subscribe();
-            tasks.spawn(async move {
-                let stop = async move {
-                    let _ = stopped.wait_for(|stop| *stop).await;
-                };
-                registry::run(body, &url, interval, state, stop).await;
-            });
+            let stopped = until(self.stop.subscribe());
+            tasks.spawn(async move { registry::run(body, &url, interval, state, stopped).await });
         }
         tasks
     }
+}
+
+/// Ends when the flag is raised; a sender that is gone means the same.
+async fn until(mut flag: watch::Receiver<bool>) {
+    let _ = flag.wait_for(|raised| *raised).await;
+}
+
+/// Who this process is among replicas: the host and the address it listens on, which no two share.
+fn identity(listener: &TcpListener) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+    format!("{}/{address}", host.trim())
+}
+
+fn lease(provider: &Provider, identity: &str) -> Lease {
+    let name = dns_label(&format!("dcm-{}-{}", provider.service.service_type, provider.name));
+    Lease::new(provider.cluster.clone(), provider.namespace.clone(), name, identity, leader::LEASE)
 }
 
 fn monitor_settings(settings: &Settings) -> MonitorSettings {

@@ -54,7 +54,8 @@ impl MappingRoot {
     }
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
+/// What is in a folder, sorted by name.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     let unreadable = |error| Unreadable { path: folder.to_owned(), error };
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {

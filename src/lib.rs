@@ -4,6 +4,8 @@
 //!
 //! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
 //! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
+//! - [`cases`]: tests as data: reads folders of cases and runs them. Asks no cluster.
+//! - [`kinds`]: Kubernetes' types, embedded. Knows no mapping.
 //! - [`settings`]: environment and file become [`settings::Settings`]. Starts nothing.
 //! - [`api`], [`openapi`]: the resources that REST shows, and their description.
 //! - [`http`]: the accept loop, routes and problem documents. Decides nothing about a service type.
@@ -13,6 +15,7 @@
 //! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
 //! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
 //! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
+//! - [`leader`]: which of several replicas speaks. Knows no mapping and no bus.
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
 //! - [`bus`]: NATS. Knows no mapping and no cluster.
 //! - [`registry`]: registration with DCM. Knows neither cluster nor bus.
@@ -25,11 +28,14 @@ pub use mapwright_engine as engine;
 pub mod api;
 pub mod app;
 pub mod bus;
+pub mod cases;
 pub mod cli;
 pub mod cloudevent;
 pub mod cluster;
 pub mod files;
 pub mod http;
+pub mod kinds;
+pub mod leader;
 pub mod ledger;
 pub mod monitor;
 pub mod openapi;

@@ -7,7 +7,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::{Running, ServeOptions, StartError, connect_bus, connect_cluster, declared, load, parts, read_settings};
+use super::{
+    Running, ServeOptions, StartError, connect_bus, connect_cluster, declared, identity, load, parts,
+    read_settings,
+};
 use crate::bus::{Bus, Message};
 use crate::cluster::Watches;
 use crate::engine::source::Source;
@@ -91,7 +94,7 @@ impl Dev {
         let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));
         let listener = bind(options.port, "--port").await?;
         let rest = address_of(&listener)?;
-        let running = Running::start(parts, watches, bus, cluster, &settings)?;
+        let running = Running::start(parts, watches, bus, cluster, &settings, &identity(&listener))?;
         Ok(Self {
             rest,
             cluster: cluster_address,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use tokio::time::timeout;
 
 use super::{Bus, BusError, BusErrorKind, Capture, Nats};
@@ -91,6 +92,23 @@ impl LedgerStore {
                 Ok(kept.iter().map(|(key, value)| (key.clone(), stored(value))).collect())
             }
         }
+    }
+
+    /// Every write from now on: the key, and the value unless it was removed. A directory has no other
+    /// writer, and so nothing to follow.
+    pub async fn follow(&self) -> Result<BoxStream<'static, (String, Option<Bytes>)>, BusError> {
+        let Self::Bucket { store, deadline } = self else { return Ok(futures::stream::pending().boxed()) };
+        let entries = within(*deadline, "follow", store, store.watch_with_history(">")).await?;
+        // A broken stream ends; whoever follows opens it again.
+        let whole = entries.take_while(|entry| std::future::ready(entry.is_ok()));
+        let told = whole.filter_map(|entry| {
+            let told = entry.ok().and_then(|entry| {
+                let value = (entry.operation == Operation::Put).then_some(entry.value);
+                decode(&entry.key).map(|key| (key, value))
+            });
+            std::future::ready(told)
+        });
+        Ok(told.boxed())
     }
 
     /// Writes a value over the given revision, or where there is none yet. [`BusErrorKind::Conflict`] means

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use super::End;
 use crate::engine::diagnostic::Findings;
+use crate::engine::prove::{Proof, prove};
 use crate::engine::service::Service;
 use crate::files::MappingRoot;
+use crate::kinds;
 
 /// Example: mapwright check
 #[derive(Debug, clap::Args)]
@@ -30,9 +32,22 @@ pub(super) fn run(arguments: &Arguments) -> End {
         return End::Usage;
     }
     let mut findings = Findings::default();
+    let kinds = kinds::of(&files, &mut findings);
     for name in &types {
-        match Service::load(&files, name) {
-            Ok(service) => println!("{name}: revision {}, no mistakes", service.revision),
+        match Service::load(&files, name, &kinds) {
+            Ok(service) => {
+                let proof = prove(&service, &files, &kinds);
+                let unread = service.unread_inputs();
+                if proof.findings.is_empty() && unread.is_empty() {
+                    let Proof { rendered, refused, .. } = proof;
+                    println!(
+                        "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
+                        service.revision
+                    );
+                }
+                findings.append(proof.findings);
+                findings.append(unread);
+            }
             Err(found) => findings.append(found),
         }
     }

@@ -3,8 +3,11 @@
 
 mod check;
 mod dev;
+mod init;
+mod openapi;
 mod sandbox;
 mod serve;
+mod test;
 
 use std::process::ExitCode;
 
@@ -28,6 +31,12 @@ enum Command {
     Dev(dev::Arguments),
     /// Serve a Kubernetes API in memory, for kubectl and for tests.
     Sandbox(sandbox::Arguments),
+    /// Run the cases of mappings, and show each leaf that differs.
+    Test(test::Arguments),
+    /// Write a new mapping for a kind.
+    Init(init::Arguments),
+    /// Print the OpenAPI document, as a provider serves it.
+    Openapi(openapi::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -57,5 +66,8 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments).into(),
         Command::Dev(arguments) => dev::run(arguments).into(),
         Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
+        Command::Test(arguments) => test::run(&arguments).into(),
+        Command::Init(arguments) => init::run(&arguments).into(),
+        Command::Openapi(arguments) => openapi::run(&arguments).into(),
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants of the room:
 //!
 //! - It knows no mapping, no service type and no sibling room.
-//! - It names a kind only where a protocol of its own needs one: the ConfigMap of a record.
+//! - It names a kind only where a protocol of its own needs one: the ConfigMap of a record, the Lease of a leader.
 //! - Objects are [`serde_json::Value`]s in and out, so that no field is lost that a type does not know.
 //! - Every call ends: by an answer, a [`Refusal`] or its deadline. Nothing here retries a write.
 //! - Every failure is a [`Refusal`], classified in one place; callers match on its kind, never on text.
@@ -11,12 +11,14 @@
 //! The files in reading order: [`connection`] reaches the API server, with `credential` for plugins that
 //! hand out short tokens; [`refusal`] says what a failure means; [`resource`] turns a kind into a path;
 //! [`objects`] holds the verbs; [`store`] remembers what [`watch`] sees, cut down by [`prune`], told on by
-//! [`changes`]; [`record`] keeps one JSON document per instance.
+//! [`changes`]; [`record`] keeps one JSON document per instance;
+//! [`lease`] lets one of several replicas lead.
 
 pub mod changes;
 pub mod connection;
 mod credential;
 mod feed;
+pub mod lease;
 pub mod objects;
 pub mod prune;
 pub mod record;
@@ -29,6 +31,7 @@ pub mod watch;
 
 pub use changes::Changes;
 pub use connection::{Cluster, ConnectOptions};
+pub use lease::Lease;
 pub use objects::{Deleted, ListOptions, Preconditions, Propagation};
 pub use prune::Prune;
 pub use record::{RecordStore, Stored, stored};

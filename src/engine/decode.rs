@@ -205,7 +205,7 @@ macro_rules! document {
 macro_rules! words {
     ($($(#[doc = $doc:literal])* pub enum $name:ident { $($(#[doc = $word_doc:literal])* $variant:ident = $word:literal,)* })*) => {$(
         $(#[doc = $doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[doc = $word_doc])* $variant,)* }
 
         impl $name {

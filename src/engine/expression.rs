@@ -9,9 +9,12 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
 use crate::diagnostic::{Findings, suggestion};
 use crate::filters;
+use crate::infer::{Mistake, infer};
+use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Source, Span};
+use crate::types::Type;
 
 /// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
 const FUEL: u64 = 200_000;
@@ -31,6 +34,9 @@ pub struct Expression {
     pub reads: Arc<[Read]>,
     /// Where its value may come from.
     pub origins: Arc<[Origin]>,
+    /// What is known of its value.
+    pub gives: Type,
+    quick: Option<Arc<Quick>>,
 }
 
 /// Literal text mixed with expressions: always a string.
@@ -67,6 +73,18 @@ pub struct Place {
 pub struct EvalError {
     pub message: String,
     pub place: Arc<Place>,
+    /// What a caller sent makes more than there is room for: his to mend, not the mapping's.
+    pub too_large: bool,
+}
+
+impl EvalError {
+    pub fn new(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { message: message.into(), place: place.clone(), too_large: false }
+    }
+
+    pub fn too_large(message: impl Into<String>, place: &Arc<Place>) -> Self {
+        Self { too_large: true, ..Self::new(message, place) }
+    }
 }
 
 impl std::fmt::Display for EvalError {
@@ -81,6 +99,9 @@ impl std::error::Error for EvalError {}
 impl Program {
     pub fn eval(&self, expression: &Expression, scope: &Scope) -> Result<Value, EvalError> {
         let run = || -> Result<Value, Error> {
+            if let Some(quick) = &expression.quick {
+                return quick.eval(&self.env, scope);
+            }
             let template = self.env.get_template(&expression.key)?;
             let captured = template.render_captured(scope.value())?;
             let value = captured.state().lookup(RESULT).unwrap_or_default();
@@ -105,8 +126,7 @@ impl Program {
                 Part::Value(expression) => {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
-                        let message = "undefined inside a text".to_owned();
-                        return Err(EvalError { message, place: expression.place.clone() });
+                        return Err(EvalError::new("undefined inside a text", &expression.place));
                     }
                     out.push_str(&value.to_string());
                 }
@@ -122,7 +142,7 @@ impl Expression {
         if let Some(detail) = error.detail() {
             message = detail.to_owned();
         }
-        EvalError { message, place: self.place.clone() }
+        EvalError::new(message, &self.place)
     }
 
     /// The names of the outermost scope that it reads.
@@ -179,19 +199,13 @@ impl<'a> Compiler<'a> {
         source: &Source,
         span: &Span,
         text: &str,
-        names: &Names<'_>,
+        names: &Names,
     ) -> Option<Expression> {
         self.compile(&Spot { source, scalar: span, text, skip: 0 }, names)
     }
 
     /// Text with expressions: messages, pointers, names.
-    pub fn mixture(
-        &mut self,
-        source: &Source,
-        span: &Span,
-        text: &str,
-        names: &Names<'_>,
-    ) -> Option<Mixture> {
+    pub fn mixture(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Mixture> {
         let mut parts = Vec::new();
         let mut start = 0;
         for token in tokenize(text, false, Default::default()) {
@@ -225,7 +239,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A scalar of a template.
-    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names<'_>) -> Option<Leaf> {
+    pub fn leaf(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Leaf> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Some(Leaf::Literal(text.to_owned()));
         }
@@ -240,7 +254,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn compile(&mut self, spot: &Spot<'_>, names: &Names<'_>) -> Option<Expression> {
+    fn compile(&mut self, spot: &Spot<'_>, names: &Names) -> Option<Expression> {
         let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
         let tree = match parse_expr(spot.text) {
             Ok(tree) => tree,
@@ -250,8 +264,10 @@ impl<'a> Compiler<'a> {
             }
         };
         let reads = Reads::of(&tree, names);
-        let mistakes = self.mistakes(&reads, names);
-        for (span, code, message, help) in mistakes {
+        let (gives, misfits) = infer(&tree, names);
+        for Mistake { span, code, message, help } in
+            self.unknown_names(&reads, names).into_iter().chain(misfits)
+        {
             let at = place.start + span.start..place.start + span.end;
             self.findings.add_with_help(spot.source, &at, code, message, help);
         }
@@ -270,27 +286,33 @@ impl<'a> Compiler<'a> {
             text: spot.text.to_owned(),
         };
         let (reads, origins) = reads.into_parts();
-        Some(Expression { key, place: Arc::new(place), reads: reads.into(), origins: origins.into() })
+        Some(Expression {
+            key,
+            place: Arc::new(place),
+            reads: reads.into(),
+            origins: origins.into(),
+            gives,
+            quick: Quick::of(&tree).map(Arc::new),
+        })
     }
 
-    fn mistakes(&self, reads: &Reads, names: &Names<'_>) -> Vec<Mistake> {
+    fn unknown_names(&self, reads: &Reads, names: &Names) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
+        let mut add = |span: &Span, code, message, help| {
+            mistakes.push(Mistake { span: span.clone(), code, message, help });
+        };
         for (name, span) in &reads.unknown {
             let known: Vec<&str> = names.all().collect();
             let message = format!("`{name}` is not a variable here");
-            mistakes.push((span.clone(), "unknown-variable", message, suggestion(name, &known)));
+            add(span, "unknown-variable", message, suggestion(name, &known));
         }
         for (kind, name, span) in &reads.calls {
             let known: BTreeSet<&str> = filters::names(*kind).collect();
             if !known.contains(name.as_str()) {
                 let message = format!("`{name}` is not a {kind}");
                 let known: Vec<&str> = known.into_iter().collect();
-                mistakes.push((span.clone(), kind.unknown_code(), message, suggestion(name, &known)));
+                add(span, kind.unknown_code(), message, suggestion(name, &known));
             }
-        }
-        for (path, span, help) in reads.wrong_paths(names) {
-            let message = format!("`{path}` does not exist: the schema has no such property");
-            mistakes.push((span, "unknown-path", message, help));
         }
         mistakes
     }
@@ -307,5 +329,3 @@ impl<'a> Compiler<'a> {
         self.findings.add(spot.source, &at, "malformed-expression", message);
     }
 }
-
-type Mistake = (Span, &'static str, String, Option<String>);

@@ -7,8 +7,10 @@ use minijinja::tests as builtin_tests;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::attributes;
 use crate::names::{DNS_LABEL, dns_label};
 use crate::quantity::Quantity;
+use crate::value::{for_each_member, from_pairs};
 
 /// What a name in an expression can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "lower", "in small letters", |env, n| env.add_filter(n, builtin::lower)),
     (Callable::Filter, "map", "one attribute or filter of each item", |env, n| {
-        env.add_filter(n, builtin::map)
+        env.add_filter(n, attributes::map)
     }),
     (Callable::Filter, "max", "the largest item", |env, n| env.add_filter(n, builtin::max)),
     (Callable::Filter, "merge", "a map with the members of another laid over it", |env, n| {
@@ -122,7 +124,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "reject", "the items that fail a test", |env, n| env.add_filter(n, builtin::reject)),
     (Callable::Filter, "rejectattr", "the items whose attribute fails a test", |env, n| {
-        env.add_filter(n, builtin::rejectattr);
+        env.add_filter(n, attributes::rejectattr);
     }),
     (Callable::Filter, "replace", "with each occurrence of a text replaced", |env, n| {
         env.add_filter(n, builtin::replace);
@@ -132,7 +134,7 @@ pub const CALLABLES: &[(Callable, &str, &str, Install)] = &[
     }),
     (Callable::Filter, "select", "the items that pass a test", |env, n| env.add_filter(n, builtin::select)),
     (Callable::Filter, "selectattr", "the items whose attribute passes a test", |env, n| {
-        env.add_filter(n, builtin::selectattr);
+        env.add_filter(n, attributes::selectattr);
     }),
     (Callable::Filter, "sort", "sorted", |env, n| env.add_filter(n, builtin::sort)),
     (Callable::Filter, "split", "text cut at a separator", |env, n| env.add_filter(n, builtin::split)),
@@ -187,6 +189,19 @@ pub fn names(kind: Callable) -> impl Iterator<Item = &'static str> {
     CALLABLES.iter().filter(move |row| row.0 == kind).map(|row| row.1)
 }
 
+/// Filters that need nothing but their values, how many they take, and how they are called without a state.
+pub(crate) fn own(name: &str) -> Option<(usize, fn(&[Value]) -> Result<Value, Error>)> {
+    match name {
+        "binary_unit" => Some((1, |args| {
+            let text = args[0].as_str().map_or_else(|| args[0].to_string(), str::to_owned);
+            binary_unit(text).map(Value::from)
+        })),
+        "merge" => Some((2, |args| merge(args[0].clone(), args[1].clone()))),
+        "quantity" => Some((1, |args| Quantity::of(&args[0]).map(Value::from_object))),
+        _ => None,
+    }
+}
+
 fn binary_unit(text: String) -> Result<String, Error> {
     let units = [("MB", "Mi"), ("GB", "Gi"), ("TB", "Ti")];
     units
@@ -198,11 +213,12 @@ fn binary_unit(text: String) -> Result<String, Error> {
 }
 
 /// Other spellings of an amount have no decimal twin, and stay as they are.
-fn decimal_unit(text: String) -> String {
+fn decimal_unit(amount: Value) -> Value {
+    let Some(text) = amount.as_str() else { return amount };
     let units = [("Mi", "MB"), ("Gi", "GB"), ("Ti", "TB")];
     let twin =
         units.iter().find_map(|(binary, decimal)| Some(format!("{}{decimal}", text.strip_suffix(binary)?)));
-    twin.unwrap_or(text)
+    twin.map_or_else(|| amount.clone(), Value::from)
 }
 
 fn without(map: Value, keys: Value) -> Result<Value, Error> {
@@ -229,15 +245,12 @@ fn merge(base: Value, over: Value) -> Result<Value, Error> {
             let message = format!("merge takes maps, not {}", map.kind());
             return Err(Error::new(ErrorKind::InvalidOperation, message));
         }
-        for key in map.try_iter()? {
-            let value = map.get_item(&key)?;
-            match pairs.iter_mut().find(|(known, _)| *known == key) {
-                Some(pair) => pair.1 = value,
-                None => pairs.push((key, value)),
-            }
-        }
+        for_each_member(&map, |key, value| {
+            pairs.push((key.clone(), value.clone()));
+            Ok::<(), Error>(())
+        })?;
     }
-    Ok(Value::from_pairs(pairs))
+    Ok(from_pairs(pairs))
 }
 
 fn dictsort(map: Value) -> Result<Vec<Value>, Error> {
@@ -268,7 +281,7 @@ fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
     for item in indexed(items)? {
         let value = item.get_attr("value")?;
         let key = match &attribute {
-            Some(name) => value.get_attr(name)?,
+            Some(path) => attributes::at_path(&value, path),
             None => value,
         };
         if seen.contains(&key) {

@@ -23,6 +23,8 @@ document! {
         schema_version: Text,
         /// What DCM may ask for, as it is registered.
         operations: Vec<Operation>,
+        /// JSON pointers of the spec that are stored and shown only: nothing else reads them.
+        echoed: Vec<Text>,
         /// The form of problem documents.
         problem: Option<ProblemForm>,
         /// Values that the platform sets.
@@ -65,6 +67,8 @@ document! {
         default: Option<Tree>,
         /// Whether the start fails without it.
         required: bool,
+        /// Whether its value is kept out of explanations and logs.
+        secret: bool,
     }
 
     /// A rule that an instance must pass before anything is written.
@@ -101,6 +105,9 @@ document! {
         owned_by: Option<Text>,
         /// What a deletion does to dependents; in the background where absent.
         propagation: Option<Propagation>,
+        /// JSON pointers of the manifest below which a change restarts pods; where absent `/spec/template`,
+        /// where Kubernetes' controllers keep the template of their pods.
+        restarts: Option<Vec<Text>>,
     }
 
     /// One kind that is observed for each instance.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use minijinja::Value;
 use serde_json::{Map, Value as Json, json};
 
+use crate::coverage::Trace;
 use crate::expression::EvalError;
 use crate::scope::Scope;
 use crate::service::{Service, WatchRule};
-use crate::value::from_json;
+use crate::value::{few, from_json, from_members};
 
 pub const MANAGED_BY: &str = "dcm.project/managed-by";
 pub const INSTANCE_ID: &str = "dcm.project/dcm-instance-id";
@@ -40,6 +41,8 @@ pub struct Inputs {
     /// Look-ups by their position; `None` while not fetched, null where there is no such object.
     pub lookups: Vec<Option<Json>>,
     pub previous: Option<Previous>,
+    /// Where somebody asks which ways of the mapping are gone.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// The status that was last said of an instance.
@@ -51,43 +54,49 @@ pub struct Previous {
 
 impl Service {
     pub fn labels(&self, id: &str) -> Map<String, Json> {
-        let pairs = [(MANAGED_BY, "dcm"), (INSTANCE_ID, id), (SERVICE_TYPE, self.service_type.as_str())];
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+        self.label_pairs(id).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+    }
+
+    pub(crate) fn label_pairs<'a>(&'a self, id: &'a str) -> [(&'static str, &'a str); 3] {
+        [(MANAGED_BY, "dcm"), (INSTANCE_ID, id), (SERVICE_TYPE, self.service_type.as_str())]
     }
 
     /// The scope of every rule of this mapping for one instance.
     pub fn scope(&self, identity: &Identity, inputs: &Inputs) -> Result<Scope, EvalError> {
-        let dcm = json!({
-            "id": identity.id,
-            "provider": identity.provider,
-            "namespace": identity.namespace,
-            "service_type": self.service_type,
-            "collection": self.collection,
-            "labels": self.labels(&identity.id),
-        });
-        let mut values = vec![
-            ("spec".to_owned(), from_json(&inputs.spec)),
-            ("settings".to_owned(), from_json(&Json::Object(inputs.settings.clone()))),
-            ("dcm".to_owned(), from_json(&dcm)),
+        let labels =
+            self.label_pairs(&identity.id).map(|(key, value)| (Value::from(key), Value::from(value)));
+        let dcm = [
+            ("id", Value::from(identity.id.as_str())),
+            ("provider", identity.provider.as_str().into()),
+            ("namespace", identity.namespace.as_str().into()),
+            ("service_type", self.service_type.as_str().into()),
+            ("collection", self.collection.as_str().into()),
+            ("labels", few(labels.into())),
+        ];
+        let dcm = few(dcm.into_iter().map(|(key, value)| (Value::from(key), value)).collect());
+        let mut values: Vec<(Arc<str>, Value)> = vec![
+            ("spec".into(), from_json(&inputs.spec)),
+            ("settings".into(), from_members(&inputs.settings)),
+            ("dcm".into(), dcm),
         ];
         if let Some(patch) = &inputs.patch {
-            values.push(("patch".to_owned(), from_json(patch)));
+            values.push(("patch".into(), from_json(patch)));
         }
         if let Some(previous) = &inputs.previous {
             let pair = json!({ "status": previous.status, "message": previous.message });
-            values.push(("previous".to_owned(), from_json(&pair)));
+            values.push(("previous".into(), from_json(&pair)));
         }
         for (rule, found) in self.lookups.iter().zip(&inputs.lookups) {
             if let Some(found) = found {
-                values.push((rule.name.clone(), from_json(found)));
+                values.push((rule.name.as_str().into(), from_json(found)));
             }
         }
         for (watch, objects) in self.watches.iter().zip(&inputs.observed) {
             // A later watch may order its candidates by an earlier one.
-            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone());
+            let so_far = Scope::root(self.program.clone(), self.lets.clone(), values.clone(), None);
             values.extend(representative(watch, objects, &so_far)?);
         }
-        Ok(Scope::root(self.program.clone(), self.lets.clone(), values))
+        Ok(Scope::root(self.program.clone(), self.lets.clone(), values, inputs.trace.clone()))
     }
 }
 
@@ -96,12 +105,12 @@ fn representative(
     watch: &WatchRule,
     objects: &[Arc<Json>],
     scope: &Scope,
-) -> Result<Vec<(String, Value)>, EvalError> {
+) -> Result<Vec<(Arc<str>, Value)>, EvalError> {
     let mut candidates = Vec::new();
     let mut all = Vec::new();
     for object in objects {
         let item = from_json(object);
-        let inner = scope.with(vec![("item".to_owned(), item.clone())]);
+        let inner = scope.with(vec![("item".into(), item.clone())]);
         all.push(item.clone());
         if let Some(filter) = &watch.filter
             && !scope.program().holds(filter, &inner)?
@@ -116,10 +125,10 @@ fn representative(
     candidates.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let mut values = Vec::new();
     if let Some((_, _, first)) = candidates.into_iter().next() {
-        values.push((watch.name.clone(), first));
+        values.push((watch.name.as_str().into(), first));
     }
     if let Some(name) = &watch.all {
-        values.push((name.clone(), Value::from(all)));
+        values.push((name.as_str().into(), Value::from(all)));
     }
     Ok(values)
 }

@@ -103,7 +103,7 @@ fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }
 
-fn unescape(token: &str) -> String {
+pub(crate) fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 

@@ -1,6 +1,9 @@
 //! From the files of a mapping to a compiled [`Service`]: every mistake is found, not the first alone.
 
+mod kinds;
+mod names;
 mod prune;
+mod reach;
 mod rules;
 
 use std::sync::Arc;
@@ -9,10 +12,10 @@ use crate::decode::{Decode, Decoder, Text};
 use crate::diagnostic::{Findings, suggestion};
 use crate::expression::Compiler;
 use crate::format::{self, Mapping, SettingKind};
+use crate::kinds::Kinds;
 use crate::names::fingerprint;
 use crate::problem::ProblemStyle;
 use crate::read::read;
-use crate::reads::Names;
 use crate::schema::Schema;
 use crate::scope::Lets;
 use crate::service::*;
@@ -24,6 +27,7 @@ use rules::{Parts, Rules};
 pub struct Loader<'a> {
     files: &'a Files,
     folder: &'a str,
+    kinds: &'a Kinds,
     findings: &'a mut Findings,
     used: Vec<&'a str>,
 }
@@ -31,8 +35,8 @@ pub struct Loader<'a> {
 const MAPPING_FILES: [&str; 3] = ["mapping.toml", "mapping.yaml", "mapping.yml"];
 
 impl<'a> Loader<'a> {
-    pub fn new(files: &'a Files, folder: &'a str, findings: &'a mut Findings) -> Self {
-        Self { files, folder, findings, used: Vec::new() }
+    pub fn new(files: &'a Files, folder: &'a str, kinds: &'a Kinds, findings: &'a mut Findings) -> Self {
+        Self { files, folder, kinds, findings, used: Vec::new() }
     }
 
     pub fn load(mut self) -> Option<Service> {
@@ -49,13 +53,11 @@ impl<'a> Loader<'a> {
             mapping: &mapping,
             templates: &templates,
             compiler: Compiler::new(self.findings),
-            names: base_names(
-                &mapping,
-                &schema.document,
-                update_schema.as_ref().map(|schema| &schema.document),
-            ),
+            names: names::base(&mapping, self.kinds, &schema, update_schema.as_ref()),
+            kinds: self.kinds,
             broken: false,
         };
+        rules.echoed(&schema.document);
         let parts = rules.compile();
         let broken = rules.broken;
         let program = Arc::new(rules.compiler.finish());
@@ -140,32 +142,6 @@ fn flip<T>(value: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-/// The variables that every expression of a mapping may name.
-fn base_names<'n>(
-    mapping: &Mapping,
-    spec: &'n serde_json::Value,
-    patch: Option<&'n serde_json::Value>,
-) -> Names<'n> {
-    let mut names = Names::default();
-    names.shaped("spec", spec);
-    if let Some(patch) = patch {
-        names.shaped("patch", patch);
-    }
-    for name in ["settings", "dcm", "previous"] {
-        names.root(name);
-    }
-    for watch in &mapping.watch {
-        names.root(&watch.name.value);
-        if let Some(all) = &watch.all {
-            names.root(&all.value);
-        }
-    }
-    for lookup in &mapping.lookup {
-        names.root(&lookup.name.value);
-    }
-    names
-}
-
 impl Parts {
     fn assemble(
         self,
@@ -188,6 +164,7 @@ impl Parts {
             revision,
             settings: mapping.settings.0.iter().map(setting).collect(),
             schema,
+            echoed: mapping.echoed.iter().map(|pointer| pointer.value.clone()).collect(),
             checks: self.checks,
             objects: self.objects,
             watches: self.watches,
@@ -210,5 +187,6 @@ fn setting((name, setting): &(Text, format::Setting)) -> SettingRule {
         allowed: setting.r#enum.iter().map(|word| word.value.clone()).collect(),
         default: setting.default.as_ref().map(crate::source::Tree::to_json),
         required: setting.required,
+        secret: setting.secret,
     }
 }

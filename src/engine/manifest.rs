@@ -1,11 +1,12 @@
 //! From a spec to manifests: templates, and what the engine itself adds to every object.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
 use crate::names::{NameSeed, generated};
-use crate::service::{KindRef, Service};
+use crate::service::{KindRef, ObjectRule, Service};
 
 /// One object to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,26 +34,39 @@ impl Service {
     ) -> Result<Vec<Manifest>, EvalError> {
         let scope = self.scope(identity, inputs)?;
         let mut manifests = Vec::new();
-        for rule in &self.objects {
-            if let Some(when) = &rule.when
-                && !self.program.holds(when, &scope)?
-            {
+        for (index, rule) in self.objects.iter().enumerate() {
+            let made = match &rule.when {
+                Some(when) => self.program.holds(when, &scope)?,
+                None => true,
+            };
+            scope.mark(|| Point::Object(index), made);
+            if !made {
                 continue;
             }
-            let mut body = rule.template.render(&scope)?;
-            let seed = NameSeed { instance: &identity.id, life: identity.life, object: &rule.name, attempt };
-            let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
-            manifests.push(Manifest {
-                object: rule.name.clone(),
-                kind: rule.kind.clone(),
-                name,
-                renamable,
-                root: rule.root,
-                owned_by: rule.owned_by.clone(),
-                body,
-            });
+            let body = rule.template.render(&scope)?;
+            manifests.push(self.manifest(rule, identity, body, attempt));
         }
         Ok(manifests)
+    }
+
+    pub(crate) fn manifest(
+        &self,
+        rule: &ObjectRule,
+        identity: &Identity,
+        mut body: Json,
+        attempt: u32,
+    ) -> Manifest {
+        let seed = NameSeed { instance: &identity.id, life: identity.life, object: &rule.name, attempt };
+        let (name, renamable) = self.complete(&mut body, identity, &rule.name, seed);
+        Manifest {
+            object: rule.name.clone(),
+            kind: rule.kind.clone(),
+            name,
+            renamable,
+            root: rule.root,
+            owned_by: rule.owned_by.clone(),
+            body,
+        }
     }
 
     /// Adds what a mapping cannot forget: namespace, labels, annotations and the name.
@@ -72,15 +86,14 @@ impl Service {
             (None, prefix) => (generated(prefix.unwrap_or(object), seed), true),
         };
         metadata.insert("name".to_owned(), name.as_str().into());
-        inner(metadata, "labels").extend(self.labels(&identity.id));
-        let annotations = json!({
-            PROVIDER_ANNOTATION: identity.provider,
-            LIFE_ANNOTATION: identity.life.to_string(),
-            OBJECT_ANNOTATION: object,
-        });
-        if let Json::Object(annotations) = annotations {
-            inner(metadata, "annotations").extend(annotations);
-        }
+        lay(inner(metadata, "labels"), self.label_pairs(&identity.id));
+        let life = identity.life.to_string();
+        let annotations = [
+            (PROVIDER_ANNOTATION, identity.provider.as_str()),
+            (LIFE_ANNOTATION, life.as_str()),
+            (OBJECT_ANNOTATION, object),
+        ];
+        lay(inner(metadata, "annotations"), annotations);
         (name, renamable)
     }
 
@@ -103,12 +116,19 @@ impl Service {
         for (pointer, expression) in &update.set {
             let value = self.program.eval(expression, &scope)?;
             let value = crate::value::to_json(&value)
-                .map_err(|message| EvalError { message, place: expression.place.clone() })?;
+                .map_err(|message| EvalError::new(message, &expression.place))?;
             if let (Some(place), Some(value)) = (spec.pointer_mut(pointer), value) {
                 *place = value;
             }
         }
         Ok(spec)
+    }
+}
+
+/// Sets members that are texts.
+fn lay(map: &mut Map<String, Json>, members: [(&str, &str); 3]) {
+    for (key, value) in members {
+        map.insert(key.to_owned(), value.into());
     }
 }
 
@@ -123,7 +143,7 @@ fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
 }
 
 fn inner<'v>(map: &'v mut Map<String, Json>, key: &str) -> &'v mut Map<String, Json> {
-    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::new()));
+    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::with_capacity(4)));
     if !slot.is_object() {
         *slot = Json::Object(Map::new());
     }

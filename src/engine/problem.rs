@@ -46,6 +46,8 @@ pub enum ProblemKind {
     Unavailable,
     /// The resource exists, but not with this method.
     MethodNotAllowed,
+    /// The resource cannot be answered in a media type that the caller accepts.
+    NotAcceptable,
     /// The body is larger than the limit.
     PayloadTooLarge,
     /// The body is in a media type or encoding that is not read.
@@ -109,6 +111,10 @@ impl Problem {
         Self { allow, ..Self::new(ProblemKind::MethodNotAllowed, detail) }
     }
 
+    pub fn not_acceptable(detail: impl Into<String>) -> Self {
+        Self::new(ProblemKind::NotAcceptable, detail)
+    }
+
     pub fn payload_too_large(detail: impl Into<String>) -> Self {
         Self::new(ProblemKind::PayloadTooLarge, detail)
     }
@@ -123,7 +129,7 @@ impl Problem {
 
     /// The HTTP status of the answer.
     pub fn status(&self) -> u16 {
-        self.kind.row().status
+        self.kind.status()
     }
 
     /// The RFC 9457 document; `instance` is the request's path and query as they were sent.
@@ -192,6 +198,35 @@ impl Row {
 }
 
 impl ProblemKind {
+    /// Every kind, in the order of their statuses.
+    pub const ALL: [Self; 11] = [
+        Self::InvalidArgument,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::NotAcceptable,
+        Self::AlreadyExists,
+        Self::FailedPreconditionConflict,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::FailedPrecondition,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
+    /// The HTTP status of its answers.
+    pub fn status(self) -> u16 {
+        self.row().status
+    }
+
+    pub fn title(self) -> &'static str {
+        self.row().title
+    }
+
+    /// The `type` of its documents.
+    pub fn type_in(self, style: &ProblemStyle) -> String {
+        self.row().type_in(style)
+    }
+
     fn row(self) -> Row {
         let (status, suffix, code, title) = match self {
             Self::InvalidArgument => (400, "invalid-argument", "INVALID_ARGUMENT", "Invalid argument"),
@@ -205,6 +240,7 @@ impl ProblemKind {
             }
             Self::Unavailable => (503, "unavailable", "UNAVAILABLE", "Unavailable"),
             Self::MethodNotAllowed => (405, "method-not-allowed", "METHOD_NOT_ALLOWED", "Method not allowed"),
+            Self::NotAcceptable => (406, "not-acceptable", "NOT_ACCEPTABLE", "Not acceptable"),
             Self::PayloadTooLarge => (413, "payload-too-large", "PAYLOAD_TOO_LARGE", "Payload too large"),
             Self::UnsupportedMediaType => {
                 (415, "unsupported-media-type", "UNSUPPORTED_MEDIA_TYPE", "Unsupported media type")
@@ -249,6 +285,14 @@ mod tests {
                 "errors": [{ "detail": "cpu.min is above cpu.max", "pointer": "#/spec/resources/cpu/min" }],
             })
         );
+    }
+
+    #[test]
+    fn the_list_of_kinds_is_complete_and_in_the_order_of_statuses() {
+        let statuses: Vec<u16> = ProblemKind::ALL.iter().map(|kind| kind.status()).collect();
+        assert!(statuses.is_sorted(), "{statuses:?}");
+        let kinds = std::collections::HashSet::from(ProblemKind::ALL);
+        assert_eq!(kinds.len(), ProblemKind::Internal as usize + 1, "Internal is the last of the kinds");
     }
 
     #[test]

@@ -50,8 +50,22 @@ fn toml_value(span: Span, value: &DeValue<'_>) -> Tree {
     Tree { span, kind }
 }
 
+/// Reads a YAML file that may hold several documents; none at all is no mistake.
+pub fn read_documents(source: &Source, findings: &mut Findings) -> Option<Vec<Tree>> {
+    let before = findings.len();
+    let mut reader = YamlReader::new(source, findings);
+    let mut documents = Vec::new();
+    while let Some((event, _)) = reader.next() {
+        if matches!(event, Event::DocumentStart(..)) {
+            let (event, span) = reader.next()?;
+            documents.push(reader.node(event, &span)?);
+        }
+    }
+    (findings.len() == before).then_some(documents)
+}
+
 fn read_yaml(source: &Source, findings: &mut Findings) -> Option<Tree> {
-    let mut reader = YamlReader { source, findings, parser: Parser::new_from_str(&source.text) };
+    let mut reader = YamlReader::new(source, findings);
     let tree = reader.document()?;
     match reader.next() {
         Some((Event::DocumentStart(..), span)) => {
@@ -75,6 +89,10 @@ struct YamlReader<'a> {
 }
 
 impl<'a> YamlReader<'a> {
+    fn new(source: &'a Source, findings: &'a mut Findings) -> Self {
+        Self { source, findings, parser: Parser::new_from_str(&source.text) }
+    }
+
     /// The next event that carries data. A syntax error is reported and ends the stream.
     fn next(&mut self) -> Option<(Event<'a>, YamlSpan)> {
         loop {
@@ -187,6 +205,12 @@ impl<'a> YamlReader<'a> {
         if digits.contains('.')
             && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
             && digits.starts_with(|c: char| c.is_ascii_digit())
+            && let Ok(number) = text.parse()
+        {
+            return Kind::Float(number);
+        }
+        // A JSON file has one reading only.
+        if self.source.name.ends_with(".json")
             && let Ok(number) = text.parse()
         {
             return Kind::Float(number);

@@ -1,17 +1,18 @@
 //! The one analysis of expressions: which names and paths one reads.
 //!
-//! Checks of paths, the pruning of caches, look-ups, provenance and rights all come from this walk.
+//! The pruning of caches, look-ups, provenance and rights all come from this walk; types are found by another
+//! one of the same tree, in [`crate::infer`].
 
 use std::collections::BTreeMap;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Spanned};
 use minijinja::machinery::{Span as SyntaxSpan, ast};
 
-use crate::diagnostic::suggestion;
 use crate::expression::Expression;
 use crate::filters::Callable;
-use crate::shape::{self, Step};
+use crate::shape::Step;
 use crate::source::Span;
+use crate::types::Type;
 
 /// One path that an expression reads, from a variable of the outermost scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +25,9 @@ pub struct Read {
 
 /// The variables that an expression may name, and what is known of them.
 #[derive(Clone, Debug, Default)]
-pub struct Names<'a> {
+pub struct Names {
     known: BTreeMap<String, Known>,
-    schemas: BTreeMap<String, &'a serde_json::Value>,
+    types: BTreeMap<String, Type>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,32 +45,45 @@ pub struct Origin {
     path: Vec<Step>,
 }
 
-impl<'a> Names<'a> {
+impl Names {
     pub fn root(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Root);
     }
 
-    /// A root whose shape is known from a JSON Schema.
-    pub fn shaped(&mut self, name: &str, schema: &'a serde_json::Value) {
+    /// A root whose type is known.
+    pub fn typed_root(&mut self, name: &str, kind: Type) {
         self.root(name);
-        self.schemas.insert(name.to_owned(), schema);
+        self.types.insert(name.to_owned(), kind);
+    }
+
+    /// Says of what type a variable is.
+    pub fn set_type(&mut self, name: &str, kind: Type) {
+        self.types.insert(name.to_owned(), kind);
+    }
+
+    /// The type of a variable. Of one that is not known, nothing is.
+    pub fn type_of(&self, name: &str) -> Type {
+        self.types.get(name).cloned().unwrap_or_default()
     }
 
     /// A name for the value of an expression, as `[let]` and `$let` give one.
     pub fn alias(&mut self, name: &str, reads: &Reads) {
         let known = Known::Alias { origins: reads.origins.clone(), reads: reads.reads.clone() };
         self.known.insert(name.to_owned(), known);
+        self.types.insert(name.to_owned(), reads.gives.clone());
     }
 
     /// A name for each item of the list that an expression gives.
     pub fn item(&mut self, name: &str, reads: &Reads) {
         let origins = reads.origins.iter().map(|origin| origin.then(Step::Any)).collect();
         self.known.insert(name.to_owned(), Known::Alias { origins, reads: Vec::new() });
+        self.types.insert(name.to_owned(), reads.gives.items().unwrap_or_default());
     }
 
     /// A name of which nothing is known.
     pub fn opaque(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Alias { origins: Vec::new(), reads: Vec::new() });
+        self.types.remove(name);
     }
 
     pub fn all(&self) -> impl Iterator<Item = &str> {
@@ -81,7 +95,25 @@ impl<'a> Names<'a> {
     }
 }
 
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.root)?;
+        self.path.iter().try_for_each(|step| match step {
+            Step::Key(key) => write!(f, ".{key}"),
+            Step::Any => f.write_str("[]"),
+        })
+    }
+}
+
 impl Origin {
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub fn path(&self) -> &[Step] {
+        &self.path
+    }
+
     fn then(&self, step: Step) -> Self {
         let mut path = self.path.clone();
         path.push(step);
@@ -94,12 +126,14 @@ impl Origin {
 pub struct Reads {
     reads: Vec<Read>,
     origins: Vec<Origin>,
+    /// The type of the value.
+    pub gives: Type,
     pub unknown: Vec<(String, Span)>,
     pub calls: Vec<(Callable, String, Span)>,
 }
 
 impl Reads {
-    pub fn of(expression: &Expr<'_>, names: &Names<'_>) -> Self {
+    pub fn of(expression: &Expr<'_>, names: &Names) -> Self {
         let mut walk = Walk { names, found: Reads::default() };
         let origins = walk.visit(expression);
         walk.consume(&origins, expression.span());
@@ -109,7 +143,12 @@ impl Reads {
 
     /// What a compiled expression reads, for another name of its value.
     pub fn again(expression: &Expression) -> Self {
-        Self { reads: expression.reads.to_vec(), origins: expression.origins.to_vec(), ..Self::default() }
+        Self {
+            reads: expression.reads.to_vec(),
+            origins: expression.origins.to_vec(),
+            gives: expression.gives.clone(),
+            ..Self::default()
+        }
     }
 
     /// The reads of a bare variable, for another name of it.
@@ -121,33 +160,14 @@ impl Reads {
     pub fn into_parts(self) -> (Vec<Read>, Vec<Origin>) {
         (self.reads, self.origins)
     }
-
-    /// Paths that the schema of their root does not name, with the nearest right one.
-    pub fn wrong_paths(&self, names: &Names<'_>) -> Vec<(String, Span, Option<String>)> {
-        let mut wrong = Vec::new();
-        for read in &self.reads {
-            let Some(schema) = names.schemas.get(&read.root) else {
-                continue;
-            };
-            if let Err(miss) = shape::follow(schema, &read.path) {
-                let path = shape::dotted(&read.root, &read.path[..=miss.at]);
-                let known: Vec<&str> = miss.known.iter().map(String::as_str).collect();
-                let item = (path, read.span.clone(), suggestion(&miss.name, &known));
-                if !wrong.contains(&item) {
-                    wrong.push(item);
-                }
-            }
-        }
-        wrong
-    }
 }
 
-struct Walk<'n, 'a> {
-    names: &'n Names<'a>,
+struct Walk<'n> {
+    names: &'n Names,
     found: Reads,
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_> {
     /// Visits an expression and says where its value may come from.
     fn visit(&mut self, expression: &Expr<'_>) -> Vec<Origin> {
         match expression {

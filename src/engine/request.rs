@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::format::Moment;
 use crate::inputs::{Identity, Inputs};
@@ -42,6 +43,7 @@ impl Service {
         let mut request = unwrap(body);
         request.schema_faults = self.schema.faults(&request.spec);
         self.refuse_read_only(&mut request);
+        request.refuse_strangers();
         request
     }
 
@@ -51,6 +53,7 @@ impl Service {
         if let Some(update) = &self.update {
             request.schema_faults = update.schema.faults(&request.spec);
         }
+        request.refuse_strangers();
         request
     }
 
@@ -70,11 +73,9 @@ impl Service {
             }
         };
         for name in &top {
-            for root in ["", request.root] {
-                let pointer = format!("{root}/{}", name.replace('/', "~1"));
-                if request.body.pointer(&pointer).is_some() {
-                    add(pointer, name);
-                }
+            let pointer = child("", name);
+            if request.body.pointer(&pointer).is_some() {
+                add(pointer, name);
             }
         }
         for path in in_spec {
@@ -96,7 +97,7 @@ impl Service {
     ) -> Result<Judged, EvalError> {
         let mut faults: Vec<(u16, Fault)> = Vec::new();
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
-        faults.extend(request.schema_faults.iter().map(|fault| (400, fault.rooted(request.root))));
+        faults.extend(request.shown_schema_faults().map(|fault| (400, fault)));
         let broken = !faults.is_empty();
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
@@ -106,20 +107,30 @@ impl Service {
             if broken && index > 0 {
                 break;
             }
-            let checks =
-                self.checks.iter().filter(|check| check.stage == *stage && check.on.contains(&moment));
-            let checks: Vec<&CheckRule> = checks.filter(|check| !request.spoils(check)).collect();
+            let checks = self.checks.iter().enumerate();
+            let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
+            let checks: Vec<(usize, &CheckRule)> =
+                checks.filter(|(_, check)| !request.spoils(check)).collect();
             let needs: Vec<usize> = checks
                 .iter()
-                .flat_map(|check| &check.lookups)
+                .flat_map(|(_, check)| &check.lookups)
                 .copied()
                 .filter(|lookup| inputs.lookups.get(*lookup).is_none_or(Option::is_none))
                 .collect();
             if !needs.is_empty() && !broken {
                 return Ok(Judged::Needs(needs));
             }
-            for check in checks.into_iter().filter(|check| !broken || check.lookups.is_empty()) {
-                self.run(check, &scope, request, &mut faults)?;
+            for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
+            {
+                match self.run(check, &scope, request) {
+                    Ok(found) => {
+                        scope.mark(|| Point::Check(index), !found.is_empty());
+                        faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault)));
+                    }
+                    // A rule need not understand what the schema has refused.
+                    Err(_) if broken => {}
+                    Err(error) => return Err(error),
+                }
             }
             if !faults.is_empty() {
                 break;
@@ -133,8 +144,8 @@ impl Service {
         check: &CheckRule,
         scope: &Scope,
         request: &Request,
-        faults: &mut Vec<(u16, Fault)>,
-    ) -> Result<(), EvalError> {
+    ) -> Result<Vec<(u16, Fault)>, EvalError> {
+        let mut faults = Vec::new();
         let scopes = match &check.each {
             Some(each) => each.scopes(scope)?,
             None => vec![scope.clone()],
@@ -155,28 +166,71 @@ impl Service {
             };
             faults.push((check.status, Fault { pointer, detail: self.program.text(&check.detail, &scope)? }));
         }
-        Ok(())
+        Ok(faults)
     }
 }
 
 impl Request {
-    /// Whether a path that the check reads has a schema fault already: its answer would be noise.
+    /// What is wrong with its form and with what the schema says of it, if anything is.
+    pub fn malformed(&self) -> Option<Problem> {
+        let mut faults = self.faults.clone();
+        faults.extend(self.shown_schema_faults());
+        sort_by_document(&self.body, &mut faults);
+        (!faults.is_empty()).then(|| Problem::invalid(faults))
+    }
+
+    /// What is no object at all is not told which members it lacks.
+    fn shown_schema_faults(&self) -> impl Iterator<Item = Fault> {
+        self.schema_faults.iter().filter(|_| self.body.is_object()).map(|fault| fault.rooted(self.root))
+    }
+
+    /// Beside a wrapped spec nothing else stands; a member that is refused already is not named twice.
+    fn refuse_strangers(&mut self) {
+        let Some(members) = self.body.as_object().filter(|_| self.root == "/spec") else { return };
+        let named = |pointer: &str| self.faults.iter().any(|fault| fault.pointer.as_deref() == Some(pointer));
+        let strangers = members.keys().filter(|key| *key != "spec").map(|key| (key, child("", key)));
+        let faults: Vec<Fault> = strangers
+            .filter(|(_, pointer)| !named(pointer))
+            .map(|(key, pointer)| {
+                let detail = format!("`{}` is not a member of this body: it stands beside `spec`", clip(key));
+                Fault { pointer: Some(pointer), detail }
+            })
+            .collect();
+        self.faults.extend(faults);
+    }
+
+    /// Whether a path that the check reads has a schema fault already: its answer would be noise. Of a list
+    /// that is walked, a bad item spoils none of its siblings.
     fn spoils(&self, check: &CheckRule) -> bool {
-        let reads =
-            check.condition.reads.iter().chain(check.each.iter().flat_map(|each| each.list.reads.iter()));
-        let reads: Vec<&Read> = reads.filter(|read| read.root == "spec" || read.root == "patch").collect();
-        self.schema_faults.iter().any(|fault| reads.iter().any(|read| touches(&fault.place, &read.path)))
+        let sent = |read: &&Read| read.root == "spec" || read.root == "patch";
+        let walked = check.each.iter().flat_map(|each| each.list.reads.iter()).filter(sent);
+        let read = check.condition.reads.iter().filter(sent);
+        self.schema_faults.iter().any(|fault| {
+            let place = keys(&fault.place);
+            walked.clone().any(|read| {
+                let list = read.path.split(|step| *step == Step::Any).next().unwrap_or_default();
+                place.len() <= list.len() && touches(&place, list)
+            }) || (check.each.is_none() && read.clone().any(|read| touches(&place, &read.path)))
+        })
+    }
+
+    /// Whether the schema has named this very place already.
+    fn blames(&self, fault: &Fault) -> bool {
+        let Some(pointer) = &fault.pointer else { return false };
+        self.schema_faults.iter().any(|other| format!("{}{}", self.root, other.place) == *pointer)
     }
 }
 
 /// Whether a fault stands on the way to what is read, or below it.
-fn touches(place: &str, read: &[Step]) -> bool {
-    let place: Vec<String> =
-        place.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+fn touches(place: &[String], read: &[Step]) -> bool {
     place.iter().zip(read).all(|(key, step)| match step {
         Step::Key(name) => key == name,
         Step::Any => true,
     })
+}
+
+fn keys(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect()
 }
 
 /// Finds the spec: wrapped means that `spec` is an object and there is no top-level `service_type`.
@@ -190,15 +244,8 @@ fn unwrap(body: Json) -> Request {
     };
     match members.get("spec") {
         Some(spec @ Json::Object(_)) if !members.contains_key("service_type") => {
-            let beside = members.keys().filter(|key| *key != "spec" && !READ_ONLY.contains(&key.as_str()));
-            let faults = beside
-                .map(|key| Fault {
-                    pointer: Some(child("", key)),
-                    detail: format!("`{}` is not a member of this body: it stands beside `spec`", clip(key)),
-                })
-                .collect();
             let spec = spec.clone();
-            empty(body, "/spec", spec, faults)
+            empty(body, "/spec", spec, Vec::new())
         }
         _ => {
             let spec = body.clone();

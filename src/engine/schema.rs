@@ -8,7 +8,7 @@ use crate::diagnostic::Findings;
 use crate::json::child;
 use crate::problem::Fault;
 use crate::read::read;
-use crate::source::{Kind, Source, Span, Tree};
+use crate::source::Source;
 
 /// A fault of a document, and the exact place of it: that of the member itself where one is missing, while
 /// the fault points to the parent, which does exist.
@@ -24,12 +24,18 @@ impl SchemaFault {
     pub fn rooted(&self, root: &str) -> Fault {
         Fault { pointer: Some(format!("{root}{}", self.pointer)), detail: self.detail.clone() }
     }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
 }
 
 /// A schema, compiled once.
 #[derive(Debug)]
 pub struct Schema {
     pub document: Value,
+    /// The file that it was read from.
+    pub source: Source,
     validator: Validator,
 }
 
@@ -41,31 +47,42 @@ impl Schema {
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
-            Ok(validator) => Some(Self { document, validator }),
+            Ok(validator) => Some(Self { document, source: source.clone(), validator }),
             Err(error) => {
-                let span = place_of(&tree, error.instance_path().as_str());
-                findings.add(source, &span, "malformed-schema", error.to_string());
+                let place = tree.nearest(error.instance_path().as_str());
+                findings.add(source, &place.span, "malformed-schema", error.to_string());
                 None
             }
         }
     }
 
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
+    }
+
     /// Every fault, with pointers from the root of the document.
     pub fn faults(&self, document: &Value) -> Vec<SchemaFault> {
-        let mut faults = Vec::new();
-        for error in self.validator.iter_errors(document) {
-            add_faults(&error, &mut faults);
-        }
-        faults
+        faults_of(&self.validator, document)
     }
+}
+
+/// Every fault that a compiled schema finds, each once.
+pub(crate) fn faults_of(validator: &Validator, document: &Value) -> Vec<SchemaFault> {
+    let mut faults = Vec::new();
+    for error in validator.iter_errors(document) {
+        add_faults(&error, &mut faults);
+    }
+    faults
 }
 
 fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
     let at = error.instance_path().as_str();
-    let mut push = |fault: SchemaFault| {
-        if !faults.contains(&fault) {
-            faults.push(fault);
-        }
+    let is_type = matches!(error.kind(), ValidationErrorKind::Type { .. });
+    // One fault a place: of a value of the wrong type, nothing else is worth saying.
+    let mut push = |fault: SchemaFault| match faults.iter_mut().find(|other| other.place == fault.place) {
+        Some(other) if is_type => *other = fault,
+        Some(_) => {}
+        None => faults.push(fault),
     };
     let at_itself = |pointer: String, detail: String| SchemaFault { place: pointer.clone(), pointer, detail };
     match error.kind() {
@@ -123,21 +140,4 @@ fn shorten(text: &str) -> String {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// The place of the value that a JSON pointer names.
-fn place_of(tree: &Tree, pointer: &str) -> Span {
-    let mut here = tree;
-    for key in pointer.split('/').skip(1) {
-        let key = key.replace("~1", "/").replace("~0", "~");
-        let next = match &here.kind {
-            Kind::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
-            _ => here.get(&key),
-        };
-        match next {
-            Some(next) => here = next,
-            None => break,
-        }
-    }
-    here.span.clone()
 }

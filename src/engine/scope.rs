@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, ErrorKind, Value};
 
+use crate::coverage::{Point, Trace};
 use crate::expression::{Expression, Program};
 
 /// A frame of variables. Cheap to clone, and to put another frame on.
@@ -17,34 +18,50 @@ pub type Lets = Arc<[(String, Expression)]>;
 
 struct Frame {
     parent: Option<Scope>,
-    values: Vec<(String, Value)>,
+    values: Vec<(Arc<str>, Value)>,
     program: Arc<Program>,
-    lets: Lets,
+    /// The mapping's; none but the outermost frame has any.
+    lets: Option<Lets>,
     /// Each `let` is evaluated once in a scope.
     memo: Vec<OnceLock<Value>>,
+    /// Where somebody asks for coverage.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Scope {
     /// The outermost frame: given variables, and `[let]`.
-    pub fn root(program: Arc<Program>, lets: Lets, values: Vec<(String, Value)>) -> Self {
+    pub fn root(
+        program: Arc<Program>,
+        lets: Lets,
+        values: Vec<(Arc<str>, Value)>,
+        trace: Option<Arc<Trace>>,
+    ) -> Self {
         let memo = (0..lets.len()).map(|_| OnceLock::new()).collect();
-        Self(Arc::new(Frame { parent: None, values, program, lets, memo }))
+        Self(Arc::new(Frame { parent: None, values, program, lets: Some(lets), memo, trace }))
     }
 
     /// A frame of its own for a loop or a `$let`.
     #[must_use]
-    pub fn with(&self, values: Vec<(String, Value)>) -> Self {
+    pub fn with(&self, values: Vec<(Arc<str>, Value)>) -> Self {
         Self(Arc::new(Frame {
             parent: Some(self.clone()),
             values,
             program: self.0.program.clone(),
-            lets: Arc::new([]),
+            lets: None,
             memo: Vec::new(),
+            trace: self.0.trace.clone(),
         }))
     }
 
     pub fn program(&self) -> &Program {
         &self.0.program
+    }
+
+    /// Notes which way was gone at a point of the mapping.
+    pub fn mark(&self, point: impl FnOnce() -> Point, yes: bool) {
+        if let Some(trace) = &self.0.trace {
+            trace.mark(point(), yes);
+        }
     }
 
     pub fn value(&self) -> Value {
@@ -53,12 +70,13 @@ impl Scope {
 
     pub fn get(&self, name: &str) -> Option<Value> {
         let frame = &self.0;
-        if let Some((_, value)) = frame.values.iter().rev().find(|(key, _)| key == name) {
+        if let Some((_, value)) = frame.values.iter().rev().find(|(key, _)| **key == *name) {
             return Some(value.clone());
         }
-        if let Some(index) = frame.lets.iter().position(|(key, _)| key == name) {
+        let lets = frame.lets.as_deref().unwrap_or_default();
+        if let Some(index) = lets.iter().position(|(key, _)| key == name) {
             let value = frame.memo.get(index)?.get_or_init(|| {
-                frame.program.eval(&frame.lets[index].1, self).unwrap_or_else(|error| {
+                frame.program.eval(&lets[index].1, self).unwrap_or_else(|error| {
                     // An error travels as a value and is raised where the name is read.
                     Value::from(Error::new(ErrorKind::InvalidOperation, format!("`{name}`: {error}")))
                 })

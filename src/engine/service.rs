@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use crate::diagnostic::Findings;
 use crate::expression::{Expression, Mixture, Program};
 use crate::format::{Match, Moment, Operation, Propagation, SettingKind};
+use crate::kinds::Kinds;
 use crate::load::Loader;
 use crate::problem::ProblemStyle;
 use crate::schema::Schema;
@@ -31,6 +32,8 @@ pub struct Service {
     pub revision: String,
     pub settings: Vec<SettingRule>,
     pub schema: Schema,
+    /// Pointers of the spec that are stored and shown only.
+    pub echoed: Vec<String>,
     pub checks: Vec<CheckRule>,
     pub objects: Vec<ObjectRule>,
     pub watches: Vec<WatchRule>,
@@ -51,6 +54,8 @@ pub struct SettingRule {
     pub allowed: Vec<String>,
     pub default: Option<Json>,
     pub required: bool,
+    /// Kept out of explanations and logs.
+    pub secret: bool,
 }
 
 #[derive(Debug)]
@@ -84,6 +89,8 @@ pub struct ObjectRule {
     pub root: bool,
     pub owned_by: Option<String>,
     pub propagation: Propagation,
+    /// Pointers below which a change restarts pods.
+    pub restarts: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -109,6 +116,8 @@ pub struct LookupRule {
 
 #[derive(Debug)]
 pub struct StatusTable {
+    /// Every word that the table may say, in the mapping's order.
+    pub values: Vec<String>,
     pub initial: String,
     pub gone: String,
     pub deleting: Option<String>,
@@ -152,9 +161,9 @@ pub struct UpdateRule {
 
 impl Service {
     /// Compiles the mapping of one folder, or says everything that is wrong with it.
-    pub fn load(files: &Files, folder: &str) -> Result<Self, Findings> {
+    pub fn load(files: &Files, folder: &str, kinds: &Kinds) -> Result<Self, Findings> {
         let mut findings = Findings::default();
-        match Loader::new(files, folder, &mut findings).load() {
+        match Loader::new(files, folder, kinds, &mut findings).load() {
             Some(service) if findings.is_empty() => Ok(service),
             _ => Err(findings.sorted()),
         }

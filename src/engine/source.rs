@@ -92,6 +92,23 @@ impl Tree {
         }
     }
 
+    /// What a JSON pointer names, as far down as the tree goes along it.
+    pub fn nearest(&self, pointer: &str) -> &Tree {
+        let mut here = self;
+        for key in pointer.split('/').skip(1) {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            let next = match &here.kind {
+                Kind::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
+                _ => here.get(&key),
+            };
+            match next {
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        here
+    }
+
     /// The word for what stands here, as a message says it.
     pub fn noun(&self) -> &'static str {
         match self.kind {

@@ -1,5 +1,6 @@
 //! From observed objects to a status: one function for REST and for events, so the two never disagree.
 
+use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs};
 use crate::service::{Says, Service};
@@ -19,10 +20,13 @@ impl Service {
     /// The first matching row of the status table.
     pub fn observe(&self, identity: &Identity, inputs: &Inputs) -> Result<Observation, EvalError> {
         let scope = self.scope(identity, inputs)?;
-        for rule in &self.status.rules {
-            if let Some(when) = &rule.when
-                && !self.program.holds(when, &scope)?
-            {
+        for (index, rule) in self.status.rules.iter().enumerate() {
+            let matches = match &rule.when {
+                Some(when) => self.program.holds(when, &scope)?,
+                None => true,
+            };
+            scope.mark(|| Point::Rule(index), matches);
+            if !matches {
                 continue;
             }
             let mut message = match &rule.message {
@@ -39,8 +43,10 @@ impl Service {
             };
             let kept = rule.says == Says::Keep;
             if !kept {
-                for (when, text) in &self.status.notes {
-                    if self.program.holds(when, &scope)? {
+                for (index, (when, text)) in self.status.notes.iter().enumerate() {
+                    let holds = self.program.holds(when, &scope)?;
+                    scope.mark(|| Point::Note(index), holds);
+                    if holds {
                         let note = self.program.text(text, &scope)?;
                         message = if message.is_empty() { note } else { format!("{message}; {note}") };
                     }

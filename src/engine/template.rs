@@ -3,15 +3,22 @@
 //! A template is never rendered as text and parsed again, so nothing that a caller sends can change the
 //! shape of a manifest or the type of a field.
 
-use serde_json::{Map, Value as Json};
+mod fields;
+mod render;
+mod trace;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value as Json, json};
 
 use crate::diagnostic::{Findings, suggestion};
-use crate::expression::{Compiler, EvalError, Expression, Leaf};
+use crate::expression::{Compiler, EvalError, Expression, Leaf, Place};
+use crate::provenance::Field;
 use crate::read::read;
 use crate::reads::{Names, Reads};
 use crate::scope::Scope;
-use crate::source::{Entry, Kind, Source, Span, Tree};
-use crate::value::to_json;
+use crate::source::{Entry, Kind, Position, Source, Span, Tree};
+use crate::types::{Type, nouns};
 
 /// A compiled template.
 #[derive(Clone, Debug)]
@@ -19,12 +26,14 @@ pub struct Template {
     root: Node,
     /// The tree as it was read, for the literals that the engine checks.
     pub tree: Tree,
+    /// The file, for mistakes that show only when the template is rendered.
+    pub source: Arc<Source>,
 }
 
 #[derive(Clone, Debug)]
 enum Node {
-    Literal(Json),
-    Leaf(Leaf),
+    Literal(Json, Arc<Place>),
+    Leaf(Leaf, Arc<Place>),
     Map(Vec<(String, Node)>),
     List(Vec<Node>),
     Directed(Box<Directed>),
@@ -33,7 +42,7 @@ enum Node {
 /// A map with directives: `$let`, `$for`, `$if`, and what they govern.
 #[derive(Clone, Debug)]
 struct Directed {
-    lets: Vec<(String, Expression)>,
+    lets: Vec<(Arc<str>, Expression)>,
     each: Option<Each>,
     when: Option<Expression>,
     body: Node,
@@ -42,32 +51,50 @@ struct Directed {
 /// `name in list`, or `key, value in pairs`.
 #[derive(Clone, Debug)]
 pub struct Each {
-    pub names: Vec<String>,
+    pub names: Vec<Arc<str>>,
     pub list: Expression,
 }
+
+/// The position in a loop, counted from zero.
+static INDEX: LazyLock<Arc<str>> = LazyLock::new(|| "index".into());
+
+/// A directive by its expression.
+#[derive(Clone, Copy, Debug)]
+pub enum Directive<'t> {
+    If(&'t Expression),
+    For(&'t Expression),
+}
+
+/// The longest list that a template makes.
+pub const MAX_ITEMS: usize = 10_000;
+
+/// The largest tree that a template makes, in bytes of text and 16 for each value.
+pub const MAX_BYTES: usize = 1 << 20;
 
 const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 
 impl Template {
-    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Option<Self> {
+    pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
         Self::of(tree, source, compiler, names)
     }
 
     /// A template that is a part of a file.
-    pub fn of(
-        tree: Tree,
-        source: &Source,
-        compiler: &mut Compiler<'_>,
-        names: &Names<'_>,
-    ) -> Option<Self> {
+    pub fn of(tree: Tree, source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let root = Parser { source, compiler }.node(&tree, names)?;
-        Some(Self { root, tree })
+        Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
 
     /// The tree that the template gives. Nothing at all is `null`.
     pub fn render(&self, scope: &Scope) -> Result<Json, EvalError> {
-        Ok(self.root.render(scope)?.unwrap_or(Json::Null))
+        render::render(&self.root, scope, &mut ())
+    }
+
+    /// The same tree, and where each of its leaves comes from.
+    pub fn trace(&self, scope: &Scope) -> Result<(Json, Vec<Field>), EvalError> {
+        let mut tracer = trace::Tracer::default();
+        let tree = render::render(&self.root, scope, &mut tracer)?;
+        Ok((tree, tracer.fields))
     }
 
     /// Every path that the template may write, as JSON pointers without list positions.
@@ -75,6 +102,19 @@ impl Template {
         let mut paths = Vec::new();
         self.root.paths("", &mut paths);
         paths
+    }
+
+    /// The places where the template goes one of two ways.
+    pub fn directives(&self) -> Vec<Directive<'_>> {
+        let mut found = Vec::new();
+        self.root.directives(&mut found);
+        found
+    }
+
+    /// A JSON Schema of what the template gives, as far as that is known before it is rendered. What a lone
+    /// expression gives is asked for: it is the one thing that the template does not say itself.
+    pub fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
+        self.root.schema(of_expression)
     }
 
     pub fn expressions(&self) -> Vec<&Expression> {
@@ -85,56 +125,6 @@ impl Template {
 }
 
 impl Node {
-    /// What stands here; `None` is absent, and takes its key or list item with it.
-    fn render(&self, scope: &Scope) -> Result<Option<Json>, EvalError> {
-        match self {
-            Self::Literal(value) => Ok(Some(value.clone())),
-            Self::Leaf(Leaf::Literal(text)) => Ok(Some(Json::String(text.clone()))),
-            Self::Leaf(Leaf::Mixture(mixture)) => {
-                scope.program().text(mixture, scope).map(|text| Some(text.into()))
-            }
-            Self::Leaf(Leaf::Lone(expression)) => {
-                let value = scope.program().eval(expression, scope)?;
-                to_json(&value).map_err(|message| EvalError { message, place: expression.place.clone() })
-            }
-            Self::Map(members) => {
-                let mut map = Map::new();
-                for (key, node) in members {
-                    if let Some(value) = node.render(scope)? {
-                        map.insert(key.clone(), value);
-                    }
-                }
-                // A map of which every member is absent is absent; one that is written `{}` stays.
-                Ok((members.is_empty() || !map.is_empty()).then_some(Json::Object(map)))
-            }
-            Self::List(nodes) => {
-                let mut items = Vec::new();
-                for node in nodes {
-                    node.render_into(scope, &mut items)?;
-                }
-                Ok((nodes.is_empty() || !items.is_empty()).then_some(Json::Array(items)))
-            }
-            Self::Directed(directed) => {
-                let mut items = Vec::new();
-                directed.render_into(scope, &mut items)?;
-                if directed.each.is_some() {
-                    return Ok((!items.is_empty()).then_some(Json::Array(items)));
-                }
-                Ok(items.pop())
-            }
-        }
-    }
-
-    fn render_into(&self, scope: &Scope, items: &mut Vec<Json>) -> Result<(), EvalError> {
-        match self {
-            Self::Directed(directed) => directed.render_into(scope, items),
-            _ => {
-                items.extend(self.render(scope)?);
-                Ok(())
-            }
-        }
-    }
-
     fn paths(&self, at: &str, paths: &mut Vec<String>) {
         match self {
             Self::Map(members) if !members.is_empty() => {
@@ -147,11 +137,48 @@ impl Node {
         }
     }
 
+    fn directives<'n>(&'n self, found: &mut Vec<Directive<'n>>) {
+        match self {
+            Self::Literal(..) | Self::Leaf(..) => {}
+            Self::Map(members) => members.iter().for_each(|(_, node)| node.directives(found)),
+            Self::List(nodes) => nodes.iter().for_each(|node| node.directives(found)),
+            Self::Directed(directed) => {
+                found.extend(directed.each.iter().map(|each| Directive::For(&each.list)));
+                found.extend(directed.when.iter().map(Directive::If));
+                directed.body.directives(found);
+            }
+        }
+    }
+
+    fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
+        match self {
+            Self::Literal(value, _) => json!({ "const": value }),
+            Self::Leaf(Leaf::Literal(text), _) => json!({ "const": text }),
+            Self::Leaf(Leaf::Mixture(_), _) => json!({ "type": "string" }),
+            Self::Leaf(Leaf::Lone(expression), _) => of_expression(expression),
+            Self::Map(members) => {
+                let schemas = members.iter().map(|(key, node)| (key.clone(), node.schema(of_expression)));
+                json!({ "type": "object", "properties": schemas.collect::<Map<_, _>>() })
+            }
+            Self::List(nodes) => match nodes.as_slice() {
+                [Self::Directed(only)] => {
+                    json!({ "type": "array", "items": only.body.schema(of_expression) })
+                }
+                [only] => json!({ "type": "array", "items": only.schema(of_expression) }),
+                _ => json!({ "type": "array", "items": {} }),
+            },
+            Self::Directed(directed) => {
+                let body = directed.body.schema(of_expression);
+                if directed.each.is_some() { json!({ "type": "array", "items": body }) } else { body }
+            }
+        }
+    }
+
     fn expressions<'n>(&'n self, found: &mut Vec<&'n Expression>) {
         match self {
-            Self::Literal(_) | Self::Leaf(Leaf::Literal(_)) => {}
-            Self::Leaf(Leaf::Lone(expression)) => found.push(expression),
-            Self::Leaf(Leaf::Mixture(mixture)) => found.extend(mixture.expressions()),
+            Self::Literal(..) | Self::Leaf(Leaf::Literal(_), _) => {}
+            Self::Leaf(Leaf::Lone(expression), _) => found.push(expression),
+            Self::Leaf(Leaf::Mixture(mixture), _) => found.extend(mixture.expressions()),
             Self::Map(members) => members.iter().for_each(|(_, node)| node.expressions(found)),
             Self::List(nodes) => nodes.iter().for_each(|node| node.expressions(found)),
             Self::Directed(directed) => {
@@ -164,47 +191,21 @@ impl Node {
     }
 }
 
-impl Directed {
-    fn render_into(&self, scope: &Scope, items: &mut Vec<Json>) -> Result<(), EvalError> {
-        match &self.each {
-            None => self.render_one(scope.clone(), items),
-            Some(each) => {
-                for inner in each.scopes(scope)? {
-                    self.render_one(inner, items)?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn render_one(&self, mut scope: Scope, items: &mut Vec<Json>) -> Result<(), EvalError> {
-        for (name, expression) in &self.lets {
-            let value = scope.program().eval(expression, &scope)?;
-            scope = scope.with(vec![(name.clone(), value)]);
-        }
-        if let Some(when) = &self.when
-            && !scope.program().holds(when, &scope)?
-        {
-            return Ok(());
-        }
-        self.body.render_into(&scope, items)
-    }
-}
-
 impl Each {
     /// One scope for each item. Nothing to walk is no item.
     pub fn scopes(&self, scope: &Scope) -> Result<Vec<Scope>, EvalError> {
-        let error = |error: minijinja::Error| EvalError {
-            message: error.to_string(),
-            place: self.list.place.clone(),
-        };
+        let error = |error: minijinja::Error| EvalError::new(error.to_string(), &self.list.place);
         let list = scope.program().eval(&self.list, scope)?;
         if list.is_undefined() || list.is_none() {
             return Ok(Vec::new());
         }
         let mut scopes = Vec::new();
         for (index, item) in list.try_iter().map_err(error)?.enumerate() {
-            let mut values = vec![("index".to_owned(), minijinja::Value::from(index))];
+            if index == MAX_ITEMS {
+                let message = format!("a list of more than {MAX_ITEMS} items");
+                return Err(EvalError::too_large(message, &self.list.place));
+            }
+            let mut values = vec![(INDEX.clone(), minijinja::Value::from(index))];
             match self.names.as_slice() {
                 [name] => values.push((name.clone(), item)),
                 names => {
@@ -224,21 +225,34 @@ impl Each {
         span: &Span,
         text: &str,
         compiler: &mut Compiler<'_>,
-        names: &Names<'n>,
-    ) -> Option<(Self, Names<'n>)> {
+        names: &Names,
+    ) -> Option<(Self, Names)> {
         let Some((variables, list)) = text.split_once(" in ") else {
             let help = "write `name in list`, or `key, value in map | items`".to_owned();
             compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
             return None;
         };
-        let variables: Vec<String> = variables.split(',').map(|name| name.trim().to_owned()).collect();
+        let variables: Vec<Arc<str>> = variables.split(',').map(|name| name.trim().into()).collect();
         let list = compiler.expression(source, span, list.trim(), names)?;
         let mut inner = names.clone();
         inner.opaque("index");
+        inner.set_type("index", Type::Number);
         let reads = Reads::again(&list);
+        let Some(item) = reads.gives.items() else {
+            let forms = reads.gives.forms().unwrap_or_default();
+            let message =
+                format!("a loop goes through a list or the keys of a map, not through {}", nouns(&forms));
+            compiler.findings.add(source, span, "not-a-list", message);
+            return None;
+        };
         match variables.as_slice() {
             [name] => inner.item(name, &reads),
-            several => several.iter().for_each(|name| inner.opaque(name)),
+            several => {
+                for (position, name) in several.iter().enumerate() {
+                    inner.opaque(name);
+                    inner.set_type(name, item.at(position));
+                }
+            }
         }
         Some((Self { names: variables, list }, inner))
     }
@@ -250,11 +264,11 @@ struct Parser<'p, 'c> {
 }
 
 impl Parser<'_, '_> {
-    fn node(&mut self, tree: &Tree, names: &Names<'_>) -> Option<Node> {
+    fn node(&mut self, tree: &Tree, names: &Names) -> Option<Node> {
         match &tree.kind {
             Kind::String(text) => match self.compiler.leaf(self.source, &tree.span, text, names)? {
-                Leaf::Literal(text) => Some(Node::Literal(text.into())),
-                leaf => Some(Node::Leaf(leaf)),
+                Leaf::Literal(literal) => Some(Node::Literal(literal.into(), self.place(tree, text))),
+                leaf => Some(Node::Leaf(leaf, self.place(tree, text))),
             },
             Kind::List(items) => {
                 let nodes: Vec<Option<Node>> = items.iter().map(|item| self.node(item, names)).collect();
@@ -264,11 +278,20 @@ impl Parser<'_, '_> {
                 self.directed(entries, names)
             }
             Kind::Map(entries) => self.map(entries.iter(), names),
-            _ => Some(Node::Literal(tree.to_json())),
+            _ => {
+                let value = tree.to_json();
+                let place = self.place(tree, &value.to_string());
+                Some(Node::Literal(value, place))
+            }
         }
     }
 
-    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names<'_>) -> Option<Node> {
+    fn place(&self, tree: &Tree, text: &str) -> Arc<Place> {
+        let Position { line, column } = self.source.position(tree.span.start);
+        Arc::new(Place { file: self.source.name.clone(), line, column, text: text.to_owned() })
+    }
+
+    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names) -> Option<Node> {
         let mut members = Vec::new();
         let mut whole = true;
         for entry in entries {
@@ -284,7 +307,7 @@ impl Parser<'_, '_> {
         whole.then_some(Node::Map(members))
     }
 
-    fn directed(&mut self, entries: &[Entry], names: &Names<'_>) -> Option<Node> {
+    fn directed(&mut self, entries: &[Entry], names: &Names) -> Option<Node> {
         self.unknown_directives(entries);
         let find = |key: &str| entries.iter().find(|entry| entry.key == key);
         let mut inner = names.clone();
@@ -304,7 +327,7 @@ impl Parser<'_, '_> {
                 let text = self.text(member)?;
                 let expression = self.compiler.expression(self.source, &member.value.span, &text, &inner)?;
                 inner.alias(&member.key, &Reads::again(&expression));
-                lets.push((member.key.clone(), expression));
+                lets.push((member.key.as_str().into(), expression));
             }
         }
         let when = match find("$if") {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::format::Moment;
 use crate::inputs::{Identity, Inputs};
+use crate::kinds::Kinds;
 use crate::request::Judged;
 use crate::service::{Files, Service};
 
@@ -22,8 +23,8 @@ fn files() -> Files {
     files
 }
 
-fn load(name: &str) -> Service {
-    Service::load(&files(), name).unwrap_or_else(|findings| panic!("{findings}"))
+pub(crate) fn load(name: &str) -> Service {
+    Service::load(&files(), name, &Kinds::default()).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 fn identity() -> Identity {

@@ -12,7 +12,7 @@ use warp::reply::Response;
 use super::body::{self, Body};
 use super::query::Query;
 use super::routes::{self, Route};
-use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, reply};
+use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, negotiate, reply};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -53,6 +53,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     let limit = server.limits.request;
     let routed = async {
         let route = routes::resolve(&request.method, request.target.path(), &collections)?;
+        request.accepts(&route)?;
         dispatch(&server.resources, route, &mut request).await
     };
     let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
@@ -63,6 +64,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         let style = routes::style(request.target.path(), &collections);
         reply::problem(&problem, &style, &request.instance())
     });
+    response = reply::coded(response, negotiate::wants_gzip(&request.body.headers)).await;
     if request.method == Method::HEAD {
         response = reply::without_body(response);
     }
@@ -82,7 +84,8 @@ async fn dispatch<R: Resources>(
     let resources = Arc::clone(resources);
     match route {
         Route::Health { collection } => health(resources, collection).await,
-        Route::OpenApi => Ok(reply::json(StatusCode::OK, &resources.openapi())),
+        Route::OpenApi => Ok(reply::document(resources.openapi())),
+        Route::Options { allow } => Ok(reply::options(&allow)),
         Route::Create { collection } => create(resources, collection, request).await,
         Route::List { collection } => list(resources, collection, request).await,
         Route::Get { collection, id } => get(resources, collection, id).await,
@@ -209,6 +212,23 @@ impl Request {
     fn instance(&self) -> String {
         let path = self.target.path();
         self.target.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+    }
+
+    /// Refuses before anything is done what could not be answered in a form that the caller reads.
+    fn accepts(&self, route: &Route) -> Result<(), Problem> {
+        let media_types: &[&str] = match route {
+            // Neither has a body.
+            Route::Options { .. } | Route::Delete { .. } => return Ok(()),
+            Route::Act { .. } => &["application/json", "text/plain"],
+            _ => &["application/json"],
+        };
+        if negotiate::accepts(&self.body.headers, media_types) {
+            return Ok(());
+        }
+        let media_types = media_types.join(" or ");
+        Err(Problem::not_acceptable(format!(
+            "the answer is {media_types}; name it in Accept, or send no Accept"
+        )))
     }
 
     fn query(&self) -> Result<Query, Problem> {

@@ -6,6 +6,7 @@
 mod accept;
 mod body;
 mod handlers;
+mod negotiate;
 mod query;
 mod reply;
 mod routes;
@@ -32,8 +33,8 @@ pub trait Resources: Send + Sync + 'static {
     /// The collections that are served now; asked anew for each request.
     fn collections(&self) -> Arc<[Collection]>;
 
-    /// The OpenAPI document of all collections.
-    fn openapi(&self) -> Value;
+    /// The OpenAPI document of all collections, as JSON text.
+    fn openapi(&self) -> String;
 
     /// The health of one collection, or of the whole process. Must answer within two seconds.
     fn health(&self, collection: Option<&str>) -> impl Future<Output = Value> + Send;

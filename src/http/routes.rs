@@ -1,7 +1,7 @@
 //! The table of routes: method and path as sent in, one route or a problem out.
 
 use hyper::Method;
-use mapwright_engine::problem::{Problem, ProblemStyle};
+use mapwright_engine::problem::{Problem, ProblemKind, ProblemStyle};
 
 use super::Collection;
 use super::query::percent_decode;
@@ -9,25 +9,67 @@ use super::query::percent_decode;
 /// What a request asks for, its path decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    Health { collection: Option<String> },
+    Health {
+        collection: Option<String>,
+    },
     OpenApi,
-    Create { collection: String },
-    List { collection: String },
-    Get { collection: String, id: String },
-    Update { collection: String, id: String },
-    Delete { collection: String, id: String },
-    Act { collection: String, id: String, action: String },
+    /// Which methods a resource has.
+    Options {
+        allow: Vec<&'static str>,
+    },
+    Create {
+        collection: String,
+    },
+    List {
+        collection: String,
+    },
+    Get {
+        collection: String,
+        id: String,
+    },
+    Update {
+        collection: String,
+        id: String,
+    },
+    Delete {
+        collection: String,
+        id: String,
+    },
+    Act {
+        collection: String,
+        id: String,
+        action: String,
+    },
 }
 
-/// Finds the route of a request; HEAD is where GET is.
+/// Finds the route of a request; HEAD is where GET is, and OPTIONS is everywhere.
 pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
+    if method != Method::OPTIONS {
+        return find(method, path, collections);
+    }
+    if path == "*" {
+        return Ok(Route::Options { allow: METHODS.to_vec() });
+    }
+    // No resource declares OPTIONS, so each one refuses it and names the methods that it has.
+    match find(method, path, collections) {
+        Err(refused) if refused.kind == ProblemKind::MethodNotAllowed => {
+            Ok(Route::Options { allow: refused.allow })
+        }
+        other => other,
+    }
+}
+
+/// Every method that some resource may have.
+const METHODS: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"];
+
+fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
     let raw: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let decoded = raw.iter().map(|segment| decode(segment)).collect::<Result<Vec<_>, _>>()?;
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     match segments.as_slice() {
         ["health"] => read_only(method, Route::Health { collection: None }),
         ["api", "v1alpha1", "openapi.json"] => read_only(method, Route::OpenApi),
-        ["api", "v1alpha1", name, rest @ ..] => match (find(name, collections), rest) {
+        ["api", "v1alpha1", name, rest @ ..] => match (named(name, collections), rest) {
             (Some(collection), []) => of_collection(method, collection),
             (Some(collection), ["health"]) => {
                 read_only(method, Route::Health { collection: Some(collection.name.clone()) })
@@ -43,7 +85,7 @@ pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -
 pub(super) fn style(path: &str, collections: &[Collection]) -> ProblemStyle {
     let name = path.strip_prefix("/api/v1alpha1/").and_then(|rest| rest.split('/').next());
     name.and_then(|name| decode(name).ok())
-        .and_then(|name| find(&name, collections))
+        .and_then(|name| named(&name, collections))
         .map(|collection| collection.problem_style.clone())
         .unwrap_or_default()
 }
@@ -99,15 +141,17 @@ fn plain(method: &Method, methods: &[Method]) -> Result<Method, Problem> {
     if methods.contains(plain) {
         return Ok(plain.clone());
     }
-    let allow: Vec<&'static str> = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
-        .into_iter()
-        .filter(|name| methods.iter().any(|m| m == name || (*name == "HEAD" && m == Method::GET)))
-        .collect();
+    let has = |name: &&str| match *name {
+        "OPTIONS" => true,
+        "HEAD" => methods.contains(&Method::GET),
+        name => methods.iter().any(|method| method == name),
+    };
+    let allow: Vec<&'static str> = METHODS.into_iter().filter(has).collect();
     let detail = format!("{method} is not a method of this resource; it has: {}", allow.join(", "));
     Err(Problem::method_not_allowed(detail, allow))
 }
 
-fn find<'a>(name: &str, collections: &'a [Collection]) -> Option<&'a Collection> {
+fn named<'a>(name: &str, collections: &'a [Collection]) -> Option<&'a Collection> {
     collections.iter().find(|collection| collection.name == name)
 }
 

@@ -74,7 +74,7 @@ impl Chore {
         match self {
             Self::End(known) => end(provider, known).await,
             Self::Remove(known) => {
-                remove_objects(provider, known.record.all_planned()).await?;
+                remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
                 Ok(Done::Again(known.record.id))
             }
             Self::Settle(known, life) => settle(provider, &known, life).await,
@@ -124,7 +124,7 @@ async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
         State::Deleting => live,
         State::Creating | State::Tombstone => return Ok(Done::Again(live.record.id)),
     };
-    remove_objects(provider, known.record.all_planned()).await?;
+    remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
     Ok(Done::Ended(Box::new(known)))
 }
 
@@ -139,7 +139,7 @@ async fn settle(provider: &Provider, known: &Known, life: u64) -> Result<Done, R
         record.owed_end = None;
     }
     if record.owed_end.is_none() {
-        remove_objects(provider, record.old.iter()).await?;
+        remove_objects(provider, &record.id, record.old.iter()).await?;
         record.old.clear();
     }
     if record.state == State::Deleting && record.owed_end.is_none() {

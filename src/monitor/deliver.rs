@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::Monitor;
@@ -84,11 +85,7 @@ impl Monitor {
     }
 
     fn delivered(&mut self, outgoing: &Outgoing) {
-        let previous = (!outgoing.ends).then(|| Previous {
-            status: outgoing.report.status.clone(),
-            message: outgoing.report.message.clone(),
-        });
-        self.provider.note_delivered(&outgoing.id, previous);
+        self.provider.note_delivered(&outgoing.id, previous(&document(outgoing)));
         if !outgoing.ends {
             return;
         }
@@ -108,11 +105,7 @@ impl Monitor {
                 tracing::info!(ledger = %shelf, entries = entries.len(), "deliveries are remembered");
                 let known: Vec<String> = entries.iter().map(|(id, _)| id.clone()).collect();
                 for (id, delivered) in entries {
-                    let previous = (!delivered.ends).then(|| Previous {
-                        status: delivered.status.clone(),
-                        message: delivered.message.clone(),
-                    });
-                    self.provider.note_delivered(&id, previous);
+                    self.provider.note_delivered(&id, previous(&delivered));
                     self.ledger.restore(&id, delivered);
                 }
                 self.shelf = Some(shelf);
@@ -126,7 +119,7 @@ impl Monitor {
 }
 
 impl Shelf {
-    async fn open(
+    pub(super) async fn open(
         provider: &Provider,
         bus: &Bus,
         settings: &super::MonitorSettings,
@@ -151,23 +144,30 @@ impl Shelf {
         Ok((shelf, entries))
     }
 
+    /// Whether other replicas see what is remembered here.
+    pub(super) fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Tells each entry that somebody writes or removes, until the bus breaks off.
+    pub(super) async fn follow(&self, mut tell: impl FnMut(&str, Option<Delivered>)) -> Result<(), BusError> {
+        let prefix = self.prefix();
+        let mut changes = self.store.follow().await?;
+        while let Some((key, value)) = changes.next().await {
+            let Some(id) = key.strip_prefix(&prefix) else { continue };
+            let entry = value.and_then(|value| serde_json::from_slice::<Entry>(&value).ok());
+            tell(id, entry.map(|entry| entry.delivered));
+        }
+        Ok(())
+    }
+
     /// Ids of two providers may be equal, so an entry is named by provider, type and id.
     fn prefix(&self) -> String {
         format!("{}/{}/", self.scope, self.service_type)
     }
 
     async fn remember(&self, outgoing: &Outgoing) {
-        let entry = Entry {
-            scope: self.scope.clone(),
-            delivered: Delivered {
-                life: outgoing.life,
-                status: outgoing.report.status.clone(),
-                message: outgoing.report.message.clone(),
-                settling: outgoing.report.settling,
-                ends: outgoing.ends,
-                revision: outgoing.revision,
-            },
-        };
+        let entry = Entry { scope: self.scope.clone(), delivered: document(outgoing) };
         let Ok(value) = serde_json::to_vec(&entry) else { return };
         let over = self.revisions().get(&outgoing.id).copied();
         match self.store.put(&format!("{}{}", self.prefix(), outgoing.id), value.into(), over).await {
@@ -192,6 +192,23 @@ impl Shelf {
 
     fn revisions(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
         self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a rule that keeps the status keeps; nothing of a life that has ended.
+pub(super) fn previous(delivered: &Delivered) -> Option<Previous> {
+    let Delivered { status, message, ends, .. } = delivered;
+    (!ends).then(|| Previous { status: status.clone(), message: message.clone() })
+}
+
+fn document(outgoing: &Outgoing) -> Delivered {
+    Delivered {
+        life: outgoing.life,
+        status: outgoing.report.status.clone(),
+        message: outgoing.report.message.clone(),
+        settling: outgoing.report.settling,
+        ends: outgoing.ends,
+        revision: outgoing.revision,
     }
 }
 

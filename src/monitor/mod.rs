@@ -5,6 +5,9 @@
 
 mod chores;
 mod deliver;
+mod standby;
+
+pub use standby::take_turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +20,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use crate::bus::{Bus, Link};
+use crate::engine::status::Observation;
 use crate::ledger::{Ledger, Outgoing, Report};
-use crate::provider::{Known, Provider};
+use crate::provider::{Instance, Known, Provider};
 use crate::record::State;
 use chores::{Chore, Done};
 use deliver::{Sent, Shelf};
@@ -73,7 +77,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 const OPEN_AGAIN: Duration = Duration::from_millis(500);
 
 impl Monitor {
-    pub fn new(
+    fn new(
         provider: Arc<Provider>,
         bus: Bus,
         settings: MonitorSettings,
@@ -97,7 +101,7 @@ impl Monitor {
     }
 
     /// Runs until `shutdown`, then flushes what is owed.
-    pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+    async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
         let provider = self.provider.clone();
         tokio::select! {
             () = provider.wait_synced() => {}
@@ -187,13 +191,22 @@ impl Monitor {
                 let claim = record.claim.clone();
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
-            State::Deleting if !self.provider.roots_left(record) => self.begin(Chore::End(known)),
+            State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
             State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
             State::Deleting => self.report(known),
             State::Tombstone => {}
+        }
+    }
+
+    /// The roots are gone; what they leave behind may take its time, and nothing is said meanwhile.
+    fn end_if_gone(&mut self, known: Known) {
+        let instance = self.provider.instance(known);
+        let seen = self.provider.service.observe(&instance.identity, &instance.inputs);
+        if seen.is_ok_and(|seen| seen.status == self.provider.service.status.gone) {
+            self.begin(Chore::End(instance.known));
         }
     }
 
@@ -216,7 +229,9 @@ impl Monitor {
                 return;
             }
         };
-        tracing::debug!(id, rule = seen.rule, status = seen.status, message = seen.message, "observed");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.tell_why(&instance);
+        }
         if seen.status == self.provider.service.status.gone {
             self.begin(Chore::End(instance.known));
         } else if !seen.kept {
@@ -224,6 +239,14 @@ impl Monitor {
             let settling = self.provider.service.settles(previous, &seen.status);
             let report = Report { status: seen.status, message: seen.message, settling };
             self.ledger.observe(self.now(), &id, instance.identity.life, report);
+        }
+    }
+
+    /// The debug log says of a status what `mapwright explain --status` prints.
+    fn tell_why(&self, instance: &Instance) {
+        if let Ok(why) = self.provider.service.explain_status(&instance.identity, &instance.inputs) {
+            let Observation { rule, status, message, .. } = &why.observation;
+            tracing::debug!(id = instance.known.record.id, rule, status, message, %why, "observed");
         }
     }
 

@@ -7,6 +7,8 @@ mod finding;
 mod objects;
 mod watching;
 
+pub use watching::prune;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Provider {
     /// The deadline of one request.
     pub request_timeout: Duration,
     pub find_by_name: bool,
+    /// Whether an idempotency key that can be an id is one, where no id is given.
+    pub id_from_key: bool,
     /// Whether objects without a provider's name are taken for instances of this one.
     adopts: bool,
     record_store: Store,
@@ -51,6 +55,7 @@ pub struct Parts {
     pub cluster: Cluster,
     pub request_timeout: Duration,
     pub find_by_name: bool,
+    pub id_from_key: bool,
     pub adopts: bool,
 }
 
@@ -92,7 +97,9 @@ impl Provider {
     pub fn observe(&self, instance: &Instance) -> Result<Observation, EvalError> {
         let seen = self.service.observe(&instance.identity, &instance.inputs)?;
         let word = &self.service.status.deleting;
-        if instance.known.record.state != State::Deleting || word.as_ref() == Some(&seen.status) {
+        let record = &instance.known.record;
+        let deleting = record.state == State::Deleting || self.roots_end(record);
+        if !deleting || seen.status == self.service.status.gone || word.as_ref() == Some(&seen.status) {
             return Ok(seen);
         }
         let status = match word {
@@ -139,11 +146,7 @@ impl Provider {
         };
     }
 
-    /// Whether every store has seen a complete list, so that an absence means something.
-    pub fn synced(&self) -> bool {
-        self.all_stores().all(Store::synced)
-    }
-
+    /// Waits until every store has seen a complete list, so that an absence means something.
     pub async fn wait_synced(&self) {
         for store in self.all_stores() {
             store.wait_synced().await;

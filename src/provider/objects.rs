@@ -8,7 +8,9 @@ use super::Provider;
 use super::watching::{id_key, uid_key};
 use crate::cluster::{ObjectKey, Store};
 use crate::engine::format::Match;
-use crate::engine::inputs::{Identity, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, name_of, uid_of};
+use crate::engine::inputs::{
+    Identity, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, instance_of, name_of, uid_of,
+};
 use crate::engine::service::{KindRef, WatchRule};
 use crate::record::{InstanceRecord, PlannedObject};
 
@@ -39,13 +41,15 @@ impl Provider {
             && annotation(object, LIFE_ANNOTATION).is_none_or(|life| life == identity.life.to_string())
     }
 
-    /// Whether an object is the one that a plan means. Where its uid is known, nothing else tells.
-    pub fn is_planned(&self, object: &Value, planned: &PlannedObject) -> bool {
+    /// Whether an object is the one that the plan of an instance means. Where its uid is known, nothing else
+    /// tells; else the id counts too, since a caller who chooses names may choose another instance's.
+    pub fn is_planned(&self, object: &Value, id: &str, planned: &PlannedObject) -> bool {
         let named = name_of(object) == planned.name;
         match &planned.uid {
             Some(uid) => named && uid_of(object) == uid,
             None => {
                 named
+                    && instance_of(object) == Some(id)
                     && annotation(object, PROVIDER_ANNOTATION) == Some(self.name.as_str())
                     && annotation(object, LIFE_ANNOTATION) == Some(planned.life.to_string().as_str())
             }
@@ -54,12 +58,21 @@ impl Provider {
 
     /// Whether memory still holds a root object of the record's lives.
     pub fn roots_left(&self, record: &InstanceRecord) -> bool {
-        record.all_planned().filter(|planned| planned.root).any(|planned| {
+        self.roots(record).next().is_some()
+    }
+
+    /// Whether somebody has deleted every root, and something holds them.
+    pub fn roots_end(&self, record: &InstanceRecord) -> bool {
+        let mut roots = self.roots(record).peekable();
+        roots.peek().is_some() && roots.all(|root| root.pointer("/metadata/deletionTimestamp").is_some())
+    }
+
+    fn roots(&self, record: &InstanceRecord) -> impl Iterator<Item = Value> {
+        record.all_planned().filter(|planned| planned.root).filter_map(|planned| {
             let kind = planned.kind_ref();
             let key = ObjectKey::new(self.namespace.as_str(), planned.name.as_str());
-            let stores = self.watched().filter(|(watch, _)| watch.kind == kind);
-            let mut found = stores.filter_map(|(_, store)| store.get(&key));
-            found.any(|object| self.is_planned(&object, planned))
+            let mut found = self.labelled(&kind).filter_map(|(_, store)| store.get(&key));
+            found.find(|object| self.is_planned(object, &record.id, planned))
         })
     }
 

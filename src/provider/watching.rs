@@ -76,6 +76,7 @@ impl Parts {
             cluster: self.cluster,
             request_timeout: self.request_timeout,
             find_by_name: self.find_by_name,
+            id_from_key: self.id_from_key,
         })
     }
 }
@@ -96,7 +97,8 @@ fn watch_key(service: &Service, namespace: &str, watch: &WatchRule) -> WatchKey 
     WatchKey { resource: resource_ref(&watch.kind), namespace: namespace.to_owned(), select }
 }
 
-fn prune(watch: &WatchRule) -> Prune {
+/// What memory keeps of the objects that a watch observes.
+pub fn prune(watch: &WatchRule) -> Prune {
     let mut paths: Vec<Vec<String>> =
         watch.reads.iter().map(|path| path.iter().map(step).collect()).collect();
     if watch.matching == Match::InvolvedObject {

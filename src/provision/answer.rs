@@ -2,7 +2,10 @@
 
 use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::expression::EvalError;
+use crate::engine::json::sort_by_document;
 use crate::engine::problem::Problem;
+use crate::engine::provenance::{Field, Refused, faults};
+use crate::engine::request::Request;
 
 /// Seconds after which a caller may try again, where the cluster named none.
 const RETRY_AFTER: u64 = 5;
@@ -40,8 +43,42 @@ pub fn problem_of(refusal: &Refusal, doing: &str) -> Problem {
     }
 }
 
-/// A rule of the mapping that could not be evaluated is our fault, and the operator's to mend.
+/// The problem of a refused object: where the cluster names fields, each fault points to what the caller
+/// sent for it. `variable` is what the caller sent, as expressions name it. Where fields come from is asked
+/// only when it is needed.
+pub(super) fn problem_of_object(
+    refusal: &Refusal,
+    doing: &str,
+    request: &Request,
+    variable: &str,
+    fields: impl FnOnce() -> Result<Vec<Field>, EvalError>,
+) -> Problem {
+    let problem = problem_of(refusal, doing);
+    if refusal.kind != RefusalKind::Invalid || refusal.causes.is_empty() {
+        return problem;
+    }
+    let causes: Vec<Refused<'_>> =
+        refusal.causes.iter().map(|cause| Refused { field: &cause.field, message: &cause.message }).collect();
+    match fields() {
+        Ok(fields) => {
+            let mut faults = faults(&causes, &fields, variable, request.root);
+            sort_by_document(&request.body, &mut faults);
+            Problem::invalid(faults)
+        }
+        Err(error) => {
+            tracing::error!(%error, "the fields of a refused object cannot be traced");
+            problem
+        }
+    }
+}
+
+/// A rule of the mapping that could not be evaluated is our fault, and the operator's to mend; only what is
+/// too large for it is the caller's.
 pub(super) fn broken_rule(error: &EvalError) -> Problem {
+    if error.too_large {
+        let detail = format!("the request makes {}; make it smaller", error.message);
+        return Problem::payload_too_large(detail);
+    }
     tracing::error!(%error, "a rule of the mapping failed");
     internal()
 }

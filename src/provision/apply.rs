@@ -4,12 +4,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::Provisioner;
-use super::answer::problem_of;
 use crate::cluster::{Deleted, Preconditions, Propagation, Refusal, RefusalKind};
 use crate::engine::format;
 use crate::engine::inputs::uid_of;
 use crate::engine::manifest::Manifest;
-use crate::engine::problem::Problem;
 use crate::engine::service::KindRef;
 use crate::provider::{Known, Provider};
 use crate::record::{InstanceRecord, PlannedObject, State};
@@ -19,7 +17,8 @@ use crate::record::{InstanceRecord, PlannedObject, State};
 pub(super) enum NotApplied {
     /// A generated name belongs to somebody else's object: another name may do.
     NameInUse,
-    Refused(Refusal),
+    /// The object, by its name within the mapping, and why it was refused.
+    Refused(String, Refusal),
 }
 
 /// The objects of manifests, as a record plans them.
@@ -65,21 +64,24 @@ impl Provisioner {
         body: &Value,
     ) -> Result<Value, NotApplied> {
         let provider = &self.provider;
-        let resource = provider.resource(&manifest.kind).await.map_err(NotApplied::Refused)?;
+        let refused = |refusal| NotApplied::Refused(manifest.object.clone(), refusal);
+        let resource = provider.resource(&manifest.kind).await.map_err(refused)?;
         let refusal = match provider.cluster.create(&resource, &provider.namespace, body).await {
             Ok(object) => return Ok(object),
             Err(refusal) => refusal,
         };
         let taken = matches!(refusal.kind, RefusalKind::AlreadyExists | RefusalKind::BeingDeleted);
         if !taken && !refusal.kind.leaves_doubt() {
-            return Err(NotApplied::Refused(refusal));
+            return Err(refused(refusal));
         }
         let planned = record.plan.iter().find(|planned| planned.object == manifest.object);
         let there = provider.cluster.get(&resource, &provider.namespace, &manifest.name).await;
         match (there, planned) {
-            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, planned) => Ok(object),
+            (Ok(Some(object)), Some(planned)) if provider.is_planned(&object, &record.id, planned) => {
+                Ok(object)
+            }
             (Ok(_), _) if taken && manifest.renamable => Err(NotApplied::NameInUse),
-            _ => Err(NotApplied::Refused(refusal)),
+            _ => Err(refused(refusal)),
         }
     }
 }
@@ -97,7 +99,7 @@ pub(super) async fn promote(provider: &Provider, known: &Known, objects: &[Value
 
 /// Takes back a create that was refused or has died: the objects, then the claim.
 pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Refusal> {
-    remove_objects(provider, known.record.plan.iter()).await?;
+    remove_objects(provider, &known.record.id, known.record.plan.iter()).await?;
     let first = known.record.life == 1 && known.record.owed_end.is_none();
     if first {
         return provider.drop_record(known).await;
@@ -113,21 +115,12 @@ pub async fn complete(provider: &Provider, known: &Known) -> Result<(), Refusal>
         let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        objects.extend(there.filter(|object| provider.is_planned(object, planned)));
+        objects.extend(there.filter(|object| provider.is_planned(object, &known.record.id, planned)));
     }
     if objects.len() == known.record.plan.len() {
         promote(provider, known, &objects).await
     } else {
         abandon(provider, known).await
-    }
-}
-
-impl NotApplied {
-    pub(super) fn problem(&self) -> Problem {
-        match self {
-            Self::NameInUse => super::answer::internal(),
-            Self::Refused(refusal) => problem_of(refusal, "creating an object"),
-        }
     }
 }
 
@@ -152,17 +145,18 @@ fn owned_body(index: usize, manifests: &[Manifest], made: &[Option<Value>]) -> O
 /// Deletes planned objects, each only if it is the one that was planned. What is missing is success.
 pub async fn remove_objects<'p>(
     provider: &Provider,
+    id: &str,
     planned: impl Iterator<Item = &'p PlannedObject>,
 ) -> Result<(), Refusal> {
-    let removals = planned.map(|planned| remove(provider, planned));
+    let removals = planned.map(|planned| remove(provider, id, planned));
     join_all(removals).await.into_iter().collect()
 }
 
-async fn remove(provider: &Provider, planned: &PlannedObject) -> Result<(), Refusal> {
+async fn remove(provider: &Provider, id: &str, planned: &PlannedObject) -> Result<(), Refusal> {
     let kind = planned.kind_ref();
     let resource = provider.resource(&kind).await?;
     let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-    let Some(object) = there.filter(|object| provider.is_planned(object, planned)) else {
+    let Some(object) = there.filter(|object| provider.is_planned(object, id, planned)) else {
         if let Some(uid) = &planned.uid {
             provider.saw_gone(&kind, &planned.name, uid);
         }
@@ -199,7 +193,7 @@ pub async fn confirm_gone(provider: &Provider, record: &InstanceRecord) -> Resul
         let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        if there.is_some_and(|object| provider.is_planned(&object, planned)) {
+        if there.is_some_and(|object| provider.is_planned(&object, &record.id, planned)) {
             return Ok(false);
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::answer::{broken_rule, problem_of};
+use super::answer::{broken_rule, problem_of, problem_of_object};
 use super::apply::{NotApplied, abandon, plan, promote};
 use super::claim::Claimed;
 use super::{CreateRequest, Provisioner, check_id};
@@ -11,7 +11,7 @@ use crate::engine::format::Moment;
 use crate::engine::inputs::Inputs;
 use crate::engine::json::canonical;
 use crate::engine::manifest::Manifest;
-use crate::engine::names::fingerprint;
+use crate::engine::names::{DNS_LABEL, fingerprint};
 use crate::engine::problem::Problem;
 use crate::engine::request::Request;
 use crate::provider::Known;
@@ -47,7 +47,7 @@ impl Provisioner {
             match self.apply(&known.record, &manifests).await {
                 Ok(objects) => return self.answer(known, &manifests, objects),
                 Err(NotApplied::NameInUse) if attempt + 1 < NAME_ATTEMPTS => {}
-                Err(refused) => return Err(self.give_up(&known, refused).await),
+                Err(refused) => return Err(self.give_up(&known, &request, &inputs, refused).await),
             }
         }
         Err(super::answer::internal())
@@ -57,6 +57,10 @@ impl Provisioner {
     fn choose_id(&self, create: &CreateRequest) -> Result<String, Problem> {
         match (&create.id, &create.idempotency_key) {
             (Some(id), _) => check_id(id).map(|()| id.clone()),
+            // Some callers look their instance up by the key that they sent.
+            (None, Some(key)) if self.provider.id_from_key && DNS_LABEL.accepts(key) => {
+                check_id(key).map(|()| key.clone())
+            }
             (None, Some(key)) => {
                 let name =
                     [&self.provider.name, &self.provider.service.service_type, key].map(String::as_str);
@@ -123,7 +127,7 @@ impl Provisioner {
             self.provider.saw(&manifest.kind, object);
         }
         self.provider.has_answered(&known.record.id, known.record.life);
-        let answer = self.show(known.clone());
+        let answer = self.show(known.clone()).map(as_made);
         let provider = self.provider.clone();
         tokio::spawn(async move {
             if let Err(refusal) = promote(&provider, &known, &objects).await {
@@ -139,8 +143,26 @@ impl Provisioner {
     }
 
     /// Nothing is left of a refused create: its objects go first, then the claim.
-    async fn give_up(&self, known: &Known, refused: NotApplied) -> Problem {
-        let problem = refused.problem();
+    async fn give_up(
+        &self,
+        known: &Known,
+        request: &Request,
+        inputs: &Inputs,
+        refused: NotApplied,
+    ) -> Problem {
+        let problem = match &refused {
+            NotApplied::NameInUse => super::answer::internal(),
+            NotApplied::Refused(object, refusal) => {
+                problem_of_object(refusal, "creating an object", request, "spec", || {
+                    let identity = self.provider.identity(&known.record.id, known.record.life);
+                    let traced = self.provider.service.trace(&identity, inputs, 0)?;
+                    Ok(traced
+                        .into_iter()
+                        .find(|traced| traced.object == *object)
+                        .map_or(Vec::new(), |t| t.fields))
+                })
+            }
+        };
         if let Err(refusal) = abandon(&self.provider, known).await {
             // The record stays and says what may be left: the next sweep finishes.
             tracing::warn!(
@@ -151,4 +173,10 @@ impl Provisioner {
         }
         problem
     }
+}
+
+/// An instance changes after its create, not within it: the cluster may be faster than our answer.
+fn as_made(mut answer: Value) -> Value {
+    answer["update_time"] = answer["create_time"].clone();
+    answer
 }

@@ -17,7 +17,7 @@ impl Provisioner {
             }
         };
         let known = self.mark_deleted(known, key).await?;
-        remove_objects(&self.provider, known.record.all_planned())
+        remove_objects(&self.provider, &known.record.id, known.record.all_planned())
             .await
             .map_err(|refusal| problem_of(&refusal, "deleting an object"))
     }

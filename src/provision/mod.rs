@@ -60,6 +60,7 @@ impl Provisioner {
     /// The record that an id means: of this id, else the only one of this name. Memory is asked first; an
     /// absence is looked up live, once, since another replica may have made it.
     async fn resolve(&self, id: &str) -> Result<Known, Problem> {
+        self.require_sync().await?;
         let provider = &self.provider;
         let missing = || Problem::not_found(format!("there is no instance `{}`", shown(id)));
         if let Some(known) = provider.find(id).filter(|known| provider.is_visible(&known.record)) {

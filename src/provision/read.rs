@@ -1,6 +1,9 @@
 //! GET and LIST: from memory, through the mapping's view.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Provisioner;
 use super::answer::broken_rule;
@@ -14,9 +17,11 @@ use crate::record::State;
 const PAGE: usize = 50;
 const LARGEST_PAGE: usize = 1000;
 
+/// How long a request that came before the first complete list waits for it.
+const SYNC_PATIENCE: Duration = Duration::from_secs(5);
+
 impl Provisioner {
     pub async fn get(&self, id: &str) -> Result<Value, Problem> {
-        self.require_sync()?;
         let known = self.resolve(id).await?;
         match self.present(known)? {
             Some(answer) => Ok(answer),
@@ -31,7 +36,7 @@ impl Provisioner {
             Some(token) => Some(self.tokens.read(scope, token).await?),
             None => None,
         };
-        self.require_sync()?;
+        self.require_sync().await?;
         let mut items = Vec::new();
         // One more than the page holds, to know whether there is another page.
         'pages: loop {
@@ -114,12 +119,11 @@ impl Provisioner {
         answer.map_err(|error| broken_rule(&error))
     }
 
-    /// Before the first complete list, an absence in memory means nothing.
-    fn require_sync(&self) -> Result<(), Problem> {
-        if self.provider.synced() {
-            return Ok(());
-        }
-        Err(Problem::unavailable("the provider has not read the cluster yet; try again", 1))
+    /// Before the first complete list, an absence in memory means nothing: a start is waited for.
+    pub(super) async fn require_sync(&self) -> Result<(), Problem> {
+        let patience = SYNC_PATIENCE.min(self.provider.request_timeout / 2);
+        let synced = timeout(patience, self.provider.wait_synced()).await;
+        synced.map_err(|_| Problem::unavailable("the provider has not read the cluster yet; try again", 1))
     }
 }
 

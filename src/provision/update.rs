@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Provisioner;
-use super::answer::{broken_rule, problem_of};
+use super::answer::{broken_rule, problem_of, problem_of_object};
 use super::claim::{being_deleted, key_reused};
 use crate::cluster::{Refusal, RefusalKind};
 use crate::engine::format::Moment;
@@ -65,7 +65,13 @@ impl Provisioner {
                 // Nothing is under way any more, whatever the reason.
                 let record = InstanceRecord { pending: None, ..known.record.clone() };
                 unless_changed(self.update_record(&known, record).await)?;
-                return unless_changed(Err(refusal));
+                if refusal.kind == RefusalKind::Conflict {
+                    return Ok(None);
+                }
+                return Err(problem_of_object(&refusal, "patching an object", request, "patch", || {
+                    let patches = service.trace_patches(&instance.identity, &instance.inputs)?;
+                    Ok(patches.into_iter().flat_map(|(_, fields)| fields).collect())
+                }));
             }
         }
         let mut record = InstanceRecord { spec, pending: None, ..known.record.clone() };
@@ -97,7 +103,7 @@ async fn look_live(
         let kind = planned.kind_ref();
         let resource = provider.resource(&kind).await?;
         let there = provider.cluster.get(&resource, &provider.namespace, &planned.name).await?;
-        if let Some(object) = there.filter(|object| provider.is_planned(object, planned)) {
+        if let Some(object) = there.filter(|object| provider.is_planned(object, &record.id, planned)) {
             provider.saw(&kind, &object);
             live.push((planned.clone(), object));
         }

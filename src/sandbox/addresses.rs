@@ -54,8 +54,13 @@ impl Addresses {
                     causes.push(Cause::invalid(field, &asked.into(), "provided port is already allocated"));
                 }
                 Some(asked) if !(FIRST_PORT..FIRST_PORT + PORTS).contains(&asked) => {
-                    let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
-                    causes.push(Cause::invalid(format!("spec.ports[{index}].nodePort"), &asked.into(), detail));
+                    let detail =
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767";
+                    causes.push(Cause::invalid(
+                        format!("spec.ports[{index}].nodePort"),
+                        &asked.into(),
+                        detail,
+                    ));
                 }
                 Some(_) => {}
                 None if wants => {

@@ -30,6 +30,7 @@ pub(super) fn prepare(
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now()});
         }
         ("", "Secret") => plain_secret(object),
+        ("", "ResourceQuota") if old.is_none() => object["status"] = json!({}),
         ("batch", "Job") if old.is_none() => new_job(object),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") if old.is_none() => {
             object["status"] = if kind.kind == "ReplicaSet" { json!({"replicas": 0}) } else { json!({}) };
@@ -45,6 +46,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
             pod_spec(object.get_mut("spec"));
+            requests_of_limits(object);
             if object["status"]["qosClass"].is_null() {
                 object["status"]["qosClass"] = quality(&object["spec"]).into();
             }
@@ -144,11 +146,6 @@ fn pod_spec(spec: Option<&mut Value>) {
             if container["imagePullPolicy"].is_null() {
                 container["imagePullPolicy"] = if newest { "Always" } else { "IfNotPresent" }.into();
             }
-            let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
-            for (resource, limit) in limits {
-                let requests = map_at(&mut container["resources"], "requests");
-                requests.entry(resource).or_insert(limit);
-            }
         }
     }
     let account = spec.get("serviceAccountName").cloned().unwrap_or_default();
@@ -157,13 +154,28 @@ fn pod_spec(spec: Option<&mut Value>) {
     }
 }
 
+/// A pod asks for what it may take at most, where it does not say what it asks for.
+fn requests_of_limits(pod: &mut Value) {
+    for list in ["/spec/initContainers", "/spec/containers"] {
+        let containers = pod.pointer_mut(list).and_then(Value::as_array_mut);
+        for resources in
+            containers.into_iter().flatten().filter_map(|container| container.get_mut("resources"))
+        {
+            let limits = resources["limits"].as_object().cloned().unwrap_or_default();
+            for (resource, limit) in limits {
+                map_at(resources, "requests").entry(resource).or_insert(limit);
+            }
+        }
+    }
+}
+
 fn quality(spec: &Value) -> &'static str {
     let containers = list(spec, "/containers");
     let part = |container: &Value, part: &str, resource: &str| container["resources"][part][resource].clone();
     let none = |container: &Value| {
-        ["limits", "requests"].iter().all(|which| {
-            ["cpu", "memory"].iter().all(|resource| part(container, which, resource).is_null())
-        })
+        ["limits", "requests"]
+            .iter()
+            .all(|which| ["cpu", "memory"].iter().all(|resource| part(container, which, resource).is_null()))
     };
     let full = |container: &Value| {
         ["cpu", "memory"].iter().all(|resource| {
@@ -208,7 +220,8 @@ fn new_claim(store: &Store, object: &mut Value) {
     metadata(object).entry("finalizers").or_insert(protection);
     if object.pointer("/spec/storageClassName").is_none() {
         let classes = store.all("storageclasses.storage.k8s.io", "").map(|stored| stored.object());
-        let default = classes.filter(|class| text(class, DEFAULT) == "true").map(|class| name(&class).to_owned());
+        let default =
+            classes.filter(|class| text(class, DEFAULT) == "true").map(|class| name(&class).to_owned());
         if let Some(default) = default.max() {
             map_at(object, "spec").insert("storageClassName".to_owned(), default.into());
         }
@@ -267,6 +280,15 @@ fn new_job(object: &mut Value) {
         marks.entry(key).or_insert(value.as_str().into());
     }
     object["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": id}});
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    metadata(object).entry("labels").or_insert(labels);
+    // A Job has to say which of the two it wants.
+    if object
+        .pointer("/spec/template/spec")
+        .is_some_and(|spec| spec.is_object() && spec.get("restartPolicy").is_none())
+    {
+        object["spec"]["template"]["spec"]["restartPolicy"] = "".into();
+    }
 }
 
 /// A map within a value, as a value.
@@ -278,9 +300,7 @@ fn map_at_value<'o>(object: &'o mut Value, member: &str) -> &'o mut Value {
 /// A CustomResourceDefinition is served as soon as it is stored.
 fn defined(object: &mut Value) {
     let names = object["spec"]["names"].clone();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": "True", "lastTransitionTime": now(), "reason": reason, "message": message})
-    };
+    let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now(), "reason": reason, "message": message});
     let versions = list(object, "/spec/versions").iter().filter(|version| version["storage"] == true);
     let stored: Vec<Value> = versions.map(|version| version["name"].clone()).collect();
     object["status"] = json!({

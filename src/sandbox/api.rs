@@ -184,6 +184,9 @@ impl Api {
         }
         if !held {
             self.take_away(&mut store, target, &object);
+            if kind.is("", "Pod") {
+                begin_deletion(kind, &mut object, 0);
+            }
             return Ok(Deleted::Gone(object));
         }
         let known = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -212,9 +215,11 @@ impl Api {
     ) -> Result<Vec<String>, Refusal> {
         let mut walk = Walk::new(&self.kinds, &self.defaults);
         walk.object(kind, object, validation)?;
-        let (unknown, mut causes) = (walk.unknown, walk.causes);
+        let (unknown, missing) = (walk.unknown, walk.causes);
         admit::complete(kind, object);
+        let mut causes = Vec::new();
         admit::judge(kind, object, old, &mut causes);
+        causes.extend(missing);
         if !causes.is_empty() {
             return Err(Refusal::invalid(kind, name(object), &causes));
         }
@@ -313,7 +318,9 @@ fn check_envelope(target: &Target, object: &mut Value) -> Result<(), Refusal> {
 /// What the server alone decides of a new object.
 fn fresh(kind: &Kind, object: &mut Value) {
     let members = metadata(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"] {
+    for key in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"]
+    {
         members.shift_remove(key);
     }
     members.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
@@ -335,7 +342,11 @@ fn counts_generations(kind: &Kind) -> bool {
     match kind.group.as_str() {
         "" => ["Pod", "ReplicationController"].contains(&kind.kind.as_str()),
         "apps" => kind.kind != "ControllerRevision",
-        "batch" | "policy" | "networking.k8s.io" | "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io" => true,
+        "batch"
+        | "policy"
+        | "networking.k8s.io"
+        | "apiextensions.k8s.io"
+        | "flowcontrol.apiserver.k8s.io" => true,
         "admissionregistration.k8s.io" => true,
         _ => false,
     }
@@ -365,10 +376,8 @@ fn check_versions(kind: &Kind, old: &Value, new: &Value) -> Result<(), Refusal> 
     }
     let sent = uid(new);
     if !sent.is_empty() && sent != uid(old) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {sent}, UID in object meta: {}",
-            uid(old)
-        );
+        let why =
+            format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {}", uid(old));
         return Err(Refusal::conflict(kind, name(old), &why));
     }
     Ok(())
@@ -391,8 +400,13 @@ fn restrict(target: &Target, old: &Value, new: &mut Value) {
     }
     let members = metadata(new);
     for key in [
-        "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
-        "resourceVersion", "generateName",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "generateName",
     ] {
         set(members, key, old.pointer(&format!("/metadata/{key}")).cloned());
     }
@@ -404,15 +418,19 @@ fn restrict(target: &Target, old: &Value, new: &mut Value) {
 fn check_preconditions(kind: &Kind, object: &Value, options: &DeleteOptions) -> Result<(), Refusal> {
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid(object)) {
         let found = uid(object);
-        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
-        return Err(Refusal::conflict(kind, name(object), &why));
+        let why = format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might \
+             have been deleted and then recreated"
+        );
+        return Err(Refusal::precondition(kind, name(object), &why));
     }
     let version = text(object, "/metadata/resourceVersion");
     if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != version) {
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+             ({version}). The object might have been modified"
         );
-        return Err(Refusal::conflict(kind, name(object), &why));
+        return Err(Refusal::precondition(kind, name(object), &why));
     }
     Ok(())
 }
@@ -450,7 +468,10 @@ fn begin_deletion(kind: &Kind, object: &mut Value, grace: i64) {
     let members = metadata(object);
     let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     members.insert("deletionTimestamp".to_owned(), end.into());
-    members.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    // A namespace ends when it is empty, and not after a time.
+    if !kind.is("", "Namespace") {
+        members.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    }
     if counts {
         let generation = members.get("generation").and_then(Value::as_i64).unwrap_or(1);
         members.insert("generation".to_owned(), (generation + 1).into());
@@ -496,9 +517,20 @@ fn ordered(kind: &Kind, object: Value) -> Value {
         });
         let mut metadata = Map::new();
         const ORDER: [&str; 14] = [
-            "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
-            "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences",
-            "finalizers", "managedFields",
+            "name",
+            "generateName",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "labels",
+            "annotations",
+            "ownerReferences",
+            "finalizers",
+            "managedFields",
         ];
         for key in ORDER {
             if let Some(value) = inner.shift_remove(key) {

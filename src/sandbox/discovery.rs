@@ -9,8 +9,16 @@ use super::kinds::{Kind, Kinds};
 
 /// What `kubectl get all` shows.
 const ALL: [&str; 10] = [
-    "pods", "replicationcontrollers", "services", "daemonsets", "deployments", "replicasets", "statefulsets",
-    "horizontalpodautoscalers", "cronjobs", "jobs",
+    "pods",
+    "replicationcontrollers",
+    "services",
+    "daemonsets",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "horizontalpodautoscalers",
+    "cronjobs",
+    "jobs",
 ];
 
 /// Version and build, as `/version` tells.
@@ -35,7 +43,8 @@ pub(super) fn core_versions() -> Value {
 }
 
 pub(super) fn groups(kinds: &Kinds) -> Value {
-    let groups: Vec<Value> = versions(kinds).iter().filter(|(group, _)| !group.is_empty()).map(group_of).collect();
+    let groups: Vec<Value> =
+        versions(kinds).iter().filter(|(group, _)| !group.is_empty()).map(group_of).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -109,9 +118,7 @@ pub(super) fn aggregated(kinds: &Kinds, core: bool) -> Value {
 }
 
 fn aggregated_kind(kind: &Kind) -> Value {
-    let answer = |(group, version, kind): (String, String, String)| {
-        json!({"group": group, "version": version, "kind": kind})
-    };
+    let answer = |(group, version, kind): (String, String, String)| json!({"group": group, "version": version, "kind": kind});
     let below: Vec<Value> = kind
         .subresources
         .iter()
@@ -184,7 +191,8 @@ pub(super) fn openapi(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     for (group, versions) in versions(kinds) {
         for version in versions {
-            let root = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            let root =
+                if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
             let place = json!({"serverRelativeURL": format!("/openapi/v3/{root}?hash={}", kinds.version)});
             paths.insert(root, place);
         }
@@ -254,7 +262,8 @@ fn relocate(schema: &mut Value, open: &mut Vec<String>) {
     match schema {
         Value::Object(members) => {
             for (key, value) in members {
-                let target = value.as_str().and_then(|target| target.strip_prefix("#/$defs/")).map(str::to_owned);
+                let target =
+                    value.as_str().and_then(|target| target.strip_prefix("#/$defs/")).map(str::to_owned);
                 match target.filter(|_| key == "$ref") {
                     Some(name) => {
                         *value = format!("#/components/schemas/{}", component(&name)).into();

@@ -48,7 +48,9 @@ pub(super) fn list(
         }
     }
     let rest = selected.count();
-    if rest > 0 && let Some(last) = page.last() {
+    if rest > 0
+        && let Some(last) = page.last()
+    {
         next = Some(Token { version, after: last.key.clone() }.to_string());
     }
     let mut metadata = json!({"resourceVersion": version.to_string()});
@@ -92,9 +94,9 @@ fn read(
 }
 
 /// A version that has not come yet; waiting for it would not bring it.
-pub(super) fn too_large(asked: u64, now: u64) -> Refusal {
+fn too_large(asked: u64, now: u64) -> Refusal {
     let mut refusal =
-        Refusal::new(504, "Timeout", format!("Too large resource version: {asked}, current: {now}"));
+        Refusal::new(504, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {now}"));
     refusal.details = json!({
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
@@ -117,7 +119,8 @@ fn in_form(
     if form == Form::Metadata {
         let items: Vec<Value> = page.iter().map(|stored| metadata_of(&stored.object())).collect();
         let kind = "PartialObjectMetadataList";
-        let list = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
+        let list =
+            json!({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
         return reply::json(200, &list);
     }
     let mut text = format!(

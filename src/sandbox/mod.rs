@@ -108,7 +108,8 @@ impl Sandbox {
         let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
             "lastHeartbeatTime": object::now(), "lastTransitionTime": object::now()});
         let node = json!({"metadata": {"name": "sandbox-node", "labels": {"kubernetes.io/os": "linux"}}});
-        let status = json!({"conditions": [ready], "nodeInfo": {"kubeletVersion": self.server.api.kinds.version}});
+        let status =
+            json!({"conditions": [ready], "nodeInfo": {"kubeletVersion": self.server.api.kinds.version}});
         let node = self.create("v1", "Node", "", node)?;
         let kind = self.server.api.kinds.by_kind("v1", "Node").ok_or("there is no Node")?;
         let target = Target::new(kind, "", object::name(&node)).below("status");
@@ -134,7 +135,13 @@ impl Sandbox {
     ///
     /// # Errors
     /// The refusal that a client would get.
-    pub fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) -> Result<Value, String> {
+    pub fn create(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, String> {
         let api = &self.server.api;
         let found = api.kinds.by_kind(api_version, kind);
         let found = found.ok_or_else(|| format!("there is no {kind} in {api_version}"))?;

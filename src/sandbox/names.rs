@@ -12,9 +12,6 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
      must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
      is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const OLD_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
-     an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used \
-     for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
      end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
      is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -49,9 +46,10 @@ pub(super) fn judge(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), &fault));
         }
     }
-    let size = annotations.into_iter().flatten().map(|(key, value)| {
-        key.len() + value.as_str().unwrap_or_default().len()
-    });
+    let size = annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len());
     if size.sum::<usize>() > LARGEST_ANNOTATIONS {
         let message = format!("Too long: may not be more than {LARGEST_ANNOTATIONS} bytes");
         let field = "metadata.annotations".to_owned();
@@ -81,15 +79,16 @@ pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn name_faults(kind: &Kind, name: &str) -> Vec<String> {
-    let (longest, fits, text): (usize, fn(&str) -> bool, &str) = match (kind.group.as_str(), kind.kind.as_str()) {
-        ("rbac.authorization.k8s.io", _) => {
-            let bad = name == "." || name == ".." || name.contains(['/', '%']);
-            return if bad { vec![format!("may not be {name:?}")] } else { Vec::new() };
-        }
-        ("", "Namespace") => (63, is_label, LABEL),
-        ("", "Service") => (63, is_old_label, OLD_LABEL),
-        _ => (253, is_subdomain, SUBDOMAIN),
-    };
+    let (longest, fits, text): (usize, fn(&str) -> bool, &str) =
+        match (kind.group.as_str(), kind.kind.as_str()) {
+            ("rbac.authorization.k8s.io", _) => {
+                let bad = name == "." || name == ".." || name.contains(['/', '%']);
+                return if bad { vec![format!("may not be {name:?}")] } else { Vec::new() };
+            }
+            ("", "Namespace") => (63, is_label, LABEL),
+            ("", "Service") => (63, is_label, LABEL),
+            _ => (253, is_subdomain, SUBDOMAIN),
+        };
     let mut faults = Vec::new();
     if name.len() > longest {
         faults.push(too_long(longest));
@@ -131,10 +130,6 @@ pub(super) fn label_fault(name: &str) -> Option<&'static str> {
 pub(super) fn is_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty() && text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-fn is_old_label(text: &str) -> bool {
-    is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 fn is_subdomain(text: &str) -> bool {

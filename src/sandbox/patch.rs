@@ -1,6 +1,6 @@
 //! The three kinds of patch: merge, JSON, and strategic merge with the keys that the definitions name.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::kinds::{Kind, Kinds};
 use super::refusal::Refusal;
@@ -29,10 +29,13 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
 const MOST_OPERATIONS: usize = 10_000;
 
 /// A JSON patch (RFC 6902).
-pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
+pub(super) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
     let malformed = |text: String| Refusal::bad_request(text);
     let operations = patch.as_array().ok_or_else(|| {
-        malformed("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch".to_owned())
+        malformed(
+            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+                .to_owned(),
+        )
     })?;
     if operations.len() > MOST_OPERATIONS {
         let text = format!(
@@ -42,7 +45,17 @@ pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
         return Err(Refusal::new(413, "RequestEntityTooLarge", text));
     }
     for operation in operations {
-        apply(target, operation).map_err(|text| Refusal::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {text}")))?;
+        // The real server keeps to itself which operation failed, and why.
+        apply(target, operation).map_err(|reason| {
+            tracing::debug!(reason, "a JSON patch was refused");
+            let mut refusal = Refusal::new(
+                422,
+                "Invalid",
+                "the server rejected our request due to an error in our request",
+            );
+            refusal.details = json!({});
+            refusal
+        })?;
     }
     Ok(())
 }
@@ -120,7 +133,12 @@ fn remove(target: &mut Value, path: &str) -> Result<Value, String> {
 
 /// A strategic merge patch: lists of objects with a key are merged by it, and `$patch`, `$retainKeys`,
 /// `$deleteFromPrimitiveList` and `$setElementOrder` say the rest.
-pub(super) fn strategic(kinds: &Kinds, kind: &Kind, target: &mut Value, patch: &Value) -> Result<(), Refusal> {
+pub(super) fn strategic(
+    kinds: &Kinds,
+    kind: &Kind,
+    target: &mut Value,
+    patch: &Value,
+) -> Result<(), Refusal> {
     if kind.custom {
         return Err(Refusal::unsupported_media_type(&[
             "application/json-patch+json",
@@ -181,10 +199,13 @@ impl Strategic<'_> {
 
     fn list(&self, schema: &Value, target: &mut Value, patch: &[Value]) {
         let key = schema["x-kubernetes-patch-merge-key"].as_str();
-        let replaces = patch.iter().any(|item| item["$patch"] == "replace" && item.as_object().is_some_and(|o| o.len() == 1));
+        let replaces = patch
+            .iter()
+            .any(|item| item["$patch"] == "replace" && item.as_object().is_some_and(|o| o.len() == 1));
         let set = schema["x-kubernetes-list-type"] == "set";
         let Value::Array(items) = target else {
-            *target = Value::Array(patch.iter().filter(|item| item.get("$patch").is_none()).cloned().collect());
+            *target =
+                Value::Array(patch.iter().filter(|item| item.get("$patch").is_none()).cloned().collect());
             return;
         };
         match key {
@@ -210,7 +231,9 @@ impl Strategic<'_> {
                 }
                 (None, Some("delete")) => {}
                 (Some(place), _) => self.map(&inner, &mut items[place], change),
-                (None, _) => items.push(Value::Object(change.as_object().map(without_directives).unwrap_or_default())),
+                (None, _) => {
+                    items.push(Value::Object(change.as_object().map(without_directives).unwrap_or_default()))
+                }
             }
         }
     }

@@ -32,8 +32,7 @@ impl Refusal {
 
     /// A path that is not served at all.
     pub(super) fn no_such_path() -> Self {
-        let mut refusal =
-            Self::new(404, "NotFound", "the server could not find the requested resource");
+        let mut refusal = Self::new(404, "NotFound", "the server could not find the requested resource");
         refusal.details = json!({});
         refusal
     }
@@ -56,8 +55,7 @@ impl Refusal {
     }
 
     pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource_name());
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource_name());
         Self::about(409, "Conflict", kind, name, message)
     }
 
@@ -66,6 +64,15 @@ impl Refusal {
         const WHY: &str =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, WHY)
+    }
+
+    /// Another object than was meant; the real server names the kind here.
+    pub(super) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let qualified = kind.kind_name();
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        let mut refusal = Self::about(409, "Conflict", kind, name, message);
+        refusal.details["kind"] = kind.kind.clone().into();
+        refusal
     }
 
     pub(super) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {

@@ -42,7 +42,7 @@ fn workload(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if empty {
         let detail = "empty selector is invalid for deployment";
         causes.push(Cause::invalid("spec.selector", selector, detail));
-    } else if selector.is_object() && !selects(selector, &template["metadata"]["labels"]) {
+    } else if selector.is_null() || !selects(selector, &template["metadata"]["labels"]) {
         let labels = template["metadata"]["labels"].clone();
         let detail = "`selector` does not match template `labels`";
         causes.push(Cause::invalid("spec.template.metadata.labels", &labels, detail));
@@ -63,7 +63,10 @@ fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &object["spec"]["template"]["spec"];
     pod_spec(spec, "spec.template.spec", causes);
     let restart = &spec["restartPolicy"];
-    if spec.is_object() && restart != "OnFailure" && restart != "Never" {
+    if restart == "" {
+        let detail = "valid values: \"OnFailure\", \"Never\"";
+        causes.push(Cause::required("spec.template.spec.restartPolicy", detail));
+    } else if spec.is_object() && restart != "OnFailure" && restart != "Never" {
         let known = ["OnFailure", "Never"];
         causes.push(Cause::unsupported("spec.template.spec.restartPolicy", restart, &known));
     }
@@ -106,7 +109,11 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
 fn resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
     for part in ["limits", "requests"] {
         for (resource, value) in resources[part].as_object().into_iter().flatten() {
-            let field = if part == "limits" { format!("{path}.limits[{resource}]") } else { format!("{path}.requests[{resource}]") };
+            let field = if part == "limits" {
+                format!("{path}.limits[{resource}]")
+            } else {
+                format!("{path}.requests[{resource}]")
+            };
             let text = value.as_str().unwrap_or_default();
             if text.starts_with('-') {
                 causes.push(Cause::invalid(field, value, NEGATIVE));
@@ -190,7 +197,8 @@ fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         }
         spec
     };
-    let moved = !text(old, "/spec/volumeName").is_empty() && old["spec"]["volumeName"] != object["spec"]["volumeName"];
+    let moved = !text(old, "/spec/volumeName").is_empty()
+        && old["spec"]["volumeName"] != object["spec"]["volumeName"];
     if fixed(object) != fixed(old) || moved {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         causes.push(Cause::forbidden("spec", detail));

@@ -16,6 +16,8 @@ pub(super) struct Walk<'w> {
     /// Fields that are missing or hold a word that is not among the possible ones.
     pub(super) causes: Vec<Cause>,
     wrong: Option<String>,
+    /// The definition that is being walked, by which Go names a field of the wrong type.
+    owner: String,
 }
 
 /// How a request wants unknown members to be treated.
@@ -35,7 +37,7 @@ const ALWAYS_THERE: [&str; 3] = ["spec", "template", "metadata"];
 
 impl<'w> Walk<'w> {
     pub(super) fn new(kinds: &'w Kinds, defaults: &'w Map<String, Value>) -> Self {
-        Self { kinds, defaults, unknown: Vec::new(), causes: Vec::new(), wrong: None }
+        Self { kinds, defaults, unknown: Vec::new(), causes: Vec::new(), wrong: None, owner: String::new() }
     }
 
     /// Walks a whole object. What it finds of missing and impossible values stays in `causes`.
@@ -46,6 +48,13 @@ impl<'w> Walk<'w> {
         validation: FieldValidation,
     ) -> Result<(), Refusal> {
         let Some(schema) = self.kinds.schema(kind) else { return Ok(()) };
+        // In Go a spec is always there, so what it needs is missing, not it.
+        if let Value::Object(members) = &mut *object
+            && !kind.custom
+            && schema["properties"]["spec"].is_object()
+        {
+            members.entry("spec").or_insert_with(|| Value::Object(Map::new()));
+        }
         self.definition(&schema, kind.definition(), object, "");
         let handled = |what: &str| {
             let text = format!(
@@ -59,7 +68,8 @@ impl<'w> Walk<'w> {
             return Err(handled(&wrong));
         }
         if validation == FieldValidation::Strict && !self.unknown.is_empty() {
-            let unknown: Vec<String> = self.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+            let unknown: Vec<String> =
+                self.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
             return Err(handled(&format!("strict decoding error: {}", unknown.join(", "))));
         }
         Ok(())
@@ -80,8 +90,13 @@ impl<'w> Walk<'w> {
             "IntOrString" if value.is_string() || value.is_i64() => {}
             "IntOrString" => self.mismatch(value, path, "intstr.IntOrString"),
             "Time" | "MicroTime" => self.time(value, path),
-            "RawExtension" | "FieldsV1" | "JSON" | "JSONSchemaProps" | "JSONSchemaPropsOrBool"
-            | "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrStringArray" => {}
+            "RawExtension"
+            | "FieldsV1"
+            | "JSON"
+            | "JSONSchemaProps"
+            | "JSONSchemaPropsOrBool"
+            | "JSONSchemaPropsOrArray"
+            | "JSONSchemaPropsOrStringArray" => {}
             _ => {
                 if let Some(definition) = self.kinds.definition(name) {
                     self.definition(&definition, name, value, path);
@@ -91,14 +106,19 @@ impl<'w> Walk<'w> {
     }
 
     fn definition(&mut self, schema: &Value, name: &str, value: &mut Value, path: &str) {
-        if let (Value::Object(members), Some(Value::Object(defaults))) = (&mut *value, self.defaults.get(name)) {
+        if let (Value::Object(members), Some(Value::Object(defaults))) =
+            (&mut *value, self.defaults.get(name))
+        {
             for (key, default) in defaults {
                 if members.get(key).is_none_or(Value::is_null) {
                     members.insert(key.clone(), default.clone());
                 }
             }
         }
+        let outer =
+            std::mem::replace(&mut self.owner, name.rsplit('.').next().unwrap_or_default().to_owned());
         self.inline(schema, value, path);
+        self.owner = outer;
     }
 
     fn inline(&mut self, schema: &Value, value: &mut Value, path: &str) {
@@ -136,13 +156,16 @@ impl<'w> Walk<'w> {
     fn members(&mut self, schema: &Value, members: &mut Map<String, Value>, path: &str) {
         let properties = schema["properties"].as_object();
         let rest = &schema["additionalProperties"];
-        let open = schema["x-kubernetes-preserve-unknown-fields"] == true || (properties.is_none() && rest.is_null());
+        let open = schema["x-kubernetes-preserve-unknown-fields"] == true
+            || (properties.is_none() && rest.is_null());
         members.retain(|key, value| {
             let inner = join(path, key);
             match properties.and_then(|properties| properties.get(key)) {
                 // In Go a null is a member that is not there.
                 _ if value.is_null() && !open => return false,
                 Some(property) => self.value(property, value, &inner),
+                // Go names the map, and not its member, where a plain value has the wrong type.
+                None if rest["type"].is_string() => self.value(rest, value, path),
                 None if rest.is_object() => self.value(rest, value, &inner),
                 None if open || *rest == Value::Bool(true) => {}
                 None => {
@@ -187,7 +210,8 @@ impl<'w> Walk<'w> {
     fn bounds(&mut self, schema: &Value, whole: i64, path: &str) {
         if schema["format"] == "int32" && i32::try_from(whole).is_err() {
             let text = format!(
-                "json: cannot unmarshal number {whole} into Go struct field .{path} of type int32"
+                "json: cannot unmarshal number {whole} into Go struct field {}.{path} of type int32",
+                self.owner
             );
             self.wrong.get_or_insert(text);
         }
@@ -225,7 +249,8 @@ impl<'w> Walk<'w> {
             Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => {}
             Value::Null => {}
             Value::String(text) => {
-                let wrong = format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it");
+                let wrong =
+                    format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it");
                 self.wrong.get_or_insert(wrong);
             }
             _ => self.mismatch(value, path, "time.Time"),
@@ -242,7 +267,8 @@ impl<'w> Walk<'w> {
             Value::Object(_) => "object",
         };
         self.wrong.get_or_insert(format!(
-            "json: cannot unmarshal {found} into Go struct field .{path} of type {go}"
+            "json: cannot unmarshal {found} into Go struct field {}.{path} of type {go}",
+            self.owner
         ));
     }
 }

@@ -46,13 +46,12 @@ impl Selector {
         if labels.len() + fields.len() > LONGEST {
             return Err(Refusal::bad_request("the selector is too long"));
         }
-        let labels = read_labels(labels).map_err(|error| {
-            Refusal::bad_request(format!("unable to parse requirement: {error}"))
-        })?;
+        let labels = read_labels(labels)
+            .map_err(|error| Refusal::bad_request(format!("unable to parse requirement: {error}")))?;
         let fields = read_fields(fields)?;
         for field in &fields {
             if !is_known_field(kind, &field.path) {
-                return Err(Refusal::bad_request(format!("field label not supported: {}", field.path)));
+                return Err(unknown_field(kind, &field.path));
             }
         }
         Ok(Self { labels, fields })
@@ -87,19 +86,20 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let pairs = selector["matchLabels"].as_object().into_iter().flatten();
     let equal = pairs.into_iter().all(|(key, value)| label(key) == value.as_str());
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
-    equal && expressions.into_iter().all(|expression| {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values = expression["values"].as_array().into_iter().flatten();
-        let values: Vec<String> = values.filter_map(Value::as_str).map(str::to_owned).collect();
-        let test = match expression["operator"].as_str() {
-            Some("In") => Test::In(values),
-            Some("NotIn") => Test::NotIn(values),
-            Some("Exists") => Test::Exists,
-            Some("DoesNotExist") => Test::Missing,
-            _ => return false,
-        };
-        Requirement { key: key.to_owned(), test }.holds(label(key))
-    })
+    equal
+        && expressions.into_iter().all(|expression| {
+            let key = expression["key"].as_str().unwrap_or_default();
+            let values = expression["values"].as_array().into_iter().flatten();
+            let values: Vec<String> = values.filter_map(Value::as_str).map(str::to_owned).collect();
+            let test = match expression["operator"].as_str() {
+                Some("In") => Test::In(values),
+                Some("NotIn") => Test::NotIn(values),
+                Some("Exists") => Test::Exists,
+                Some("DoesNotExist") => Test::Missing,
+                _ => return false,
+            };
+            Requirement { key: key.to_owned(), test }.holds(label(key))
+        })
 }
 
 impl Requirement {
@@ -156,8 +156,10 @@ fn read_requirement(part: &str) -> Result<Requirement, String> {
     };
     let good = |value: &String| value.len() <= 63 && value.chars().all(|c| plain(c) && c != '/');
     match values.iter().find(|value| !good(value)) {
-        Some(value) => Err(format!("values[0][{key}]: Invalid value: {value:?}: a valid label must be an empty \
-            string or consist of alphanumeric characters, '-', '_' or '.'")),
+        Some(value) => Err(format!(
+            "values[0][{key}]: Invalid value: {value:?}: a valid label must be an empty \
+            string or consist of alphanumeric characters, '-', '_' or '.'"
+        )),
         None => Ok(Requirement { key: key.to_owned(), test }),
     }
 }
@@ -211,17 +213,42 @@ fn read_fields(text: &str) -> Result<Vec<Field>, Refusal> {
     fields.collect()
 }
 
+fn unknown_field(kind: &Kind, path: &str) -> Refusal {
+    if is_known_field(kind, "status.phase")
+        || ["Event", "Service", "Node", "Secret"].contains(&kind.kind.as_str())
+    {
+        return Refusal::bad_request(format!("field label not supported: {path}"));
+    }
+    let known =
+        if kind.namespaced { "\"metadata.name\", \"metadata.namespace\"" } else { "\"metadata.name\"" };
+    Refusal::bad_request(format!("{path:?} is not a known field selector: only {known}"))
+}
+
 /// The fields that a kind may be selected by.
 fn is_known_field(kind: &Kind, path: &str) -> bool {
     let more: &[&str] = match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => &[
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-            "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
         ],
         ("", "Event") => &[
-            "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
-            "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
-            "reason", "reportingComponent", "source", "type",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
         ],
         ("", "Namespace") => &["status.phase"],
         ("", "Node") => &["spec.unschedulable"],

@@ -97,7 +97,10 @@ impl Server {
             Route::OpenApiOf(root) => discovery::openapi_of(kinds, root),
             Route::Objects(_) | Route::Nowhere => None,
         };
-        found.map(|document| reply::json(200, &document)).ok_or_else(Refusal::no_such_path)
+        Ok(match found {
+            Some(document) => reply::json(200, &document),
+            None => reply::text(404, "text/plain; charset=utf-8", "404 page not found\n"),
+        })
     }
 
     fn objects(&self, place: &Place, call: &Call) -> Result<Reply, Refusal> {
@@ -152,8 +155,10 @@ impl Server {
 
     pub(super) fn patch(&self, target: &Target, call: &Call) -> Result<Reply, Refusal> {
         const KNOWN: [&str; 4] = [
-            "application/json-patch+json", "application/merge-patch+json",
-            "application/strategic-merge-patch+json", "application/apply-patch+yaml",
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
         ];
         let (kinds, kind) = (&self.api.kinds, &target.kind);
         let options = call.write_options()?;
@@ -161,7 +166,9 @@ impl Server {
             return self.apply(target, call, &options);
         }
         if !KNOWN.contains(&call.media_type.as_str()) {
-            return Err(Refusal::unsupported_media_type(&KNOWN));
+            let mut refusal = Refusal::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            refusal.details = json!({});
+            return Err(refusal);
         }
         let sent = call.document()?;
         let change = |old: &Value| {
@@ -169,19 +176,22 @@ impl Server {
             // What a patch does not name is not a version that its sender knows.
             match call.media_type.as_str() {
                 "application/merge-patch+json" => patch::merge(&mut new, &sent),
-                "application/json-patch+json" => patch::json(&mut new, &sent)?,
+                "application/json-patch+json" => patch::json_patch(&mut new, &sent)?,
                 _ => patch::strategic(kinds, kind, &mut new, &sent)?,
             }
             Ok(new)
         };
-        let written = self.api.update(target, &options, &change)?;
+        let written = self.api.update(target, &options, &change);
+        let written = written.map_err(|refusal| of_patch(refusal, &sent))?;
         Ok(reply::warn(self.shown(target, 200, written.object, call.form), &written.warnings))
     }
 
     /// Server-side apply, as far as one owner of fields goes: what is sent is merged by the definitions' keys.
     fn apply(&self, target: &Target, call: &Call, options: &WriteOptions) -> Result<Reply, Refusal> {
         if call.query.get("fieldManager").is_empty() {
-            return Err(Refusal::bad_request("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"));
+            return Err(Refusal::bad_request(
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+            ));
         }
         let mut sent = call.document()?;
         if !name(&sent).is_empty() && name(&sent) != target.name {
@@ -214,10 +224,14 @@ impl Server {
         let kind = &target.kind;
         match self.api.delete(target, &call.delete_options()?)? {
             Deleted::Held(object) => Ok(self.shown(target, 200, object, call.form)),
-            Deleted::Gone(object) if shows_the_deceased(kind) => Ok(self.shown(target, 200, object, call.form)),
+            Deleted::Gone(object) if shows_the_deceased(kind) => {
+                Ok(self.shown(target, 200, object, call.form))
+            }
             Deleted::Gone(object) => {
                 let mut details = json!({"name": name(&object), "group": kind.group, "kind": kind.plural, "uid": text(&object, "/metadata/uid")});
-                if kind.group.is_empty() && let Value::Object(details) = &mut details {
+                if kind.group.is_empty()
+                    && let Value::Object(details) = &mut details
+                {
                     details.shift_remove("group");
                 }
                 let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
@@ -261,9 +275,14 @@ impl Call {
     /// The document of the body: JSON, or YAML where it is not.
     pub(super) fn document(&self) -> Result<Value, Refusal> {
         const READ: [&str; 8] = [
-            "", "application/json", "application/yaml", "application/json-patch+json",
-            "application/merge-patch+json", "application/strategic-merge-patch+json",
-            "application/apply-patch+yaml", "application/x-www-form-urlencoded",
+            "",
+            "application/json",
+            "application/yaml",
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/x-www-form-urlencoded",
         ];
         if !READ.contains(&self.media_type.as_str()) {
             return Err(Refusal::unsupported_media_type(&["application/json", "application/yaml"]));
@@ -279,7 +298,8 @@ impl Call {
         let source = Source::new("body.yaml", String::from_utf8_lossy(&self.body).into_owned());
         let mut findings = Findings::default();
         let tree = read(&source, &mut findings).filter(|_| findings.is_empty());
-        tree.map(|tree| tree.to_json()).ok_or_else(|| Refusal::bad_request(format!("error decoding YAML: {findings}")))
+        tree.map(|tree| tree.to_json())
+            .ok_or_else(|| Refusal::bad_request(format!("error decoding YAML: {findings}")))
     }
 
     pub(super) fn write_options(&self) -> Result<WriteOptions, Refusal> {
@@ -288,8 +308,8 @@ impl Call {
             "Warn" | "" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             other => {
-                let text = format!("fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
-                return Err(Refusal::new(422, "Invalid", format!("CreateOptions.meta.k8s.io \"\" is invalid: {text}")));
+                let (value, known) = (format!("{other:?}"), "\"Ignore\", \"Strict\", \"Warn\"");
+                return Err(options_refused("CreateOptions", "fieldValidation", &value, known));
             }
         };
         Ok(WriteOptions { dry_run: self.is_dry()?, validation })
@@ -299,7 +319,7 @@ impl Call {
         match self.query.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => Err(Refusal::bad_request(format!("invalid dryRun: {other:?}; supported value: \"All\""))),
+            other => Err(options_refused("CreateOptions", "dryRun", &format!("[{other:?}]"), "\"All\"")),
         }
     }
 
@@ -313,8 +333,9 @@ impl Call {
         let propagation = either(text("/propagationPolicy"), "propagationPolicy");
         let known = ["", "Background", "Foreground", "Orphan"].contains(&propagation.as_str());
         if !known {
-            let text = format!("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {propagation:?}: supported values: \"Background\", \"Foreground\", \"Orphan\"");
-            return Err(Refusal::new(422, "Invalid", text));
+            let known = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            let value = format!("{propagation:?}");
+            return Err(options_refused("DeleteOptions", "propagationPolicy", &value, known));
         }
         let grace = sent["gracePeriodSeconds"].as_i64();
         let grace = match grace {
@@ -332,10 +353,35 @@ impl Call {
     }
 }
 
+/// An option of a request that has no such value.
+fn options_refused(options: &str, field: &str, value: &str, known: &str) -> Refusal {
+    let message = format!("Unsupported value: {value}: supported values: {known}");
+    let text = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {message}");
+    let mut refusal = Refusal::new(422, "Invalid", text);
+    let cause = json!({"reason": "FieldValueNotSupported", "message": message, "field": field});
+    refusal.details = json!({"group": "meta.k8s.io", "kind": options, "causes": [cause]});
+    refusal
+}
+
+/// What a definition does not know is a mistake of the patch, and not of its form.
+fn of_patch(refusal: Refusal, sent: &Value) -> Refusal {
+    let Some(at) = refusal.message.find("strict decoding error") else { return refusal };
+    let message = format!("Invalid value: {:?}: {}", sent.to_string(), &refusal.message[at..]);
+    let mut invalid = Refusal::new(422, "Invalid", format!(" \"\" is invalid: patch: {message}"));
+    let cause = json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});
+    invalid.details = json!({"causes": [cause]});
+    invalid
+}
+
 /// Kinds of which a deletion answers with the object as it last was.
 fn shows_the_deceased(kind: &Kind) -> bool {
     const KINDS: [&str; 7] = [
-        "Pod", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "ServiceAccount", "PodTemplate",
+        "Pod",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "ResourceQuota",
+        "ServiceAccount",
+        "PodTemplate",
         "Service",
     ];
     kind.group.is_empty() && KINDS.contains(&kind.kind.as_str())

@@ -61,8 +61,7 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("sandbox/stages/service.yaml", include_str!("../../sandbox/stages/service.yaml")),
 ];
 
-const KEYS: [&str; 9] =
-    ["name", "when", "delay", "with", "patch", "status", "create", "event", "delete"];
+const KEYS: [&str; 9] = ["name", "when", "delay", "with", "patch", "status", "create", "event", "delete"];
 
 impl Stages {
     /// Stages of these files come first, then those that are built in. Without delays everything that happens
@@ -107,16 +106,16 @@ impl Stages {
         let part = |part: &[u32]| part.iter().fold(7, |sum, byte| sum * 31 + byte) % 254 + 1;
         let (high, low) = bytes.split_at(bytes.len() / 2);
         let mut values = vec![
-            ("object".to_owned(), from_json(object)),
-            ("now".to_owned(), now().into()),
-            ("address".to_owned(), format!("{}.{}", part(high), part(low)).into()),
+            ("object".into(), from_json(object)),
+            ("now".into(), now().into()),
+            ("address".into(), format!("{}.{}", part(high), part(low)).into()),
         ];
         for (lookup, found) in stage.lookups.iter().zip(found) {
             if let Some(found) = found {
-                values.push((lookup.name.clone(), from_json(found)));
+                values.push((lookup.name.as_str().into(), from_json(found)));
             }
         }
-        Scope::root(self.program.clone(), Arc::new([]), values)
+        Scope::root(self.program.clone(), Arc::new([]), values, None)
     }
 
     pub(super) fn delay(&self, stage: &Stage) -> Duration {
@@ -156,7 +155,8 @@ impl Reader<'_, '_> {
         let kind = tree.get("for").and_then(Tree::as_str);
         let stages = tree.get("stages").map(|stages| &stages.kind);
         let (Some(kind), Some(Shape::List(stages))) = (kind, stages) else {
-            let message = "a file of stages is a map of `for` (such as v1/Pod) and `stages`, or a list of such maps";
+            let message =
+                "a file of stages is a map of `for` (such as v1/Pod) and `stages`, or a list of such maps";
             self.compiler.findings.add(self.source, &tree.span, "malformed-stages", message);
             return None;
         };
@@ -193,7 +193,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn lookups(&mut self, tree: &Tree, names: &mut Names<'_>) -> Option<Vec<Lookup>> {
+    fn lookups(&mut self, tree: &Tree, names: &mut Names) -> Option<Vec<Lookup>> {
         let mut lookups = Vec::new();
         for entry in tree.get("with").map(entries).unwrap_or_default() {
             let kind = entry.value.get("kind").and_then(Tree::as_str);
@@ -215,7 +215,7 @@ impl Reader<'_, '_> {
 
     /// None for a mistake; a key that is not there is no template.
     #[expect(clippy::option_option, reason = "a mistake is not an absence")]
-    fn template(&mut self, tree: &Tree, key: &str, names: &Names<'_>) -> Option<Option<Template>> {
+    fn template(&mut self, tree: &Tree, key: &str, names: &Names) -> Option<Option<Template>> {
         match tree.get(key) {
             None => Some(None),
             Some(tree) => Template::of(tree.clone(), self.source, self.compiler, names).map(Some),

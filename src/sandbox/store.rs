@@ -105,7 +105,11 @@ impl Store {
     }
 
     /// The objects of a namespace, or of all, in the order of their names.
-    pub(super) fn all<'s>(&'s self, storage: &str, namespace: &'s str) -> impl Iterator<Item = &'s Arc<Stored>> {
+    pub(super) fn all<'s>(
+        &'s self,
+        storage: &str,
+        namespace: &'s str,
+    ) -> impl Iterator<Item = &'s Arc<Stored>> {
         let first = (namespace.to_owned(), String::new());
         let objects = self.shelves.get(storage).map(|shelf| shelf.objects.range(first..));
         let inside = move |key: &Key| namespace.is_empty() || key.0 == namespace;

@@ -55,7 +55,7 @@ fn scale(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal
         let mut scale = scale_of(old);
         match (&call.method, call.media_type.as_str()) {
             (&Method::PUT, _) => scale = sent.clone(),
-            (_, "application/json-patch+json") => patch::json(&mut scale, &sent)?,
+            (_, "application/json-patch+json") => patch::json_patch(&mut scale, &sent)?,
             _ => patch::merge(&mut scale, &sent),
         }
         let mut new = old.clone();
@@ -64,7 +64,8 @@ fn scale(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal
             metadata(&mut new).insert("resourceVersion".to_owned(), version);
         }
         let replicas = scale["spec"]["replicas"].clone();
-        map_at(&mut new, "spec").insert("replicas".to_owned(), if replicas.is_null() { 0.into() } else { replicas });
+        map_at(&mut new, "spec")
+            .insert("replicas".to_owned(), if replicas.is_null() { 0.into() } else { replicas });
         Ok(new)
     };
     let written = server.api.update(&whole, &call.write_options()?, &change)?;
@@ -74,7 +75,10 @@ fn scale(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal
 fn evict(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal> {
     let dry_run = call.write_options()?.dry_run;
     server.api.delete(target, &DeleteOptions { dry_run, ..DeleteOptions::default() })?;
-    Ok(reply::json(201, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})))
+    Ok(reply::json(
+        201,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
 }
 
 fn bind(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal> {
@@ -86,7 +90,10 @@ fn bind(server: &Server, target: &Target, call: &Call) -> Result<Reply, Refusal>
         Ok(new)
     };
     server.api.update(&whole, &call.write_options()?, &change)?;
-    Ok(reply::json(201, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})))
+    Ok(reply::json(
+        201,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
 }
 
 /// Nothing runs here, so there is one line that says so.
@@ -95,7 +102,10 @@ fn log(server: &Server, target: &Target) -> Result<Reply, Refusal> {
     let running = text(&pod, "/status/phase") != "Pending";
     let container = text(&pod, "/spec/containers/0/name").to_owned();
     if !running {
-        let text = format!("container {container:?} in pod {:?} is waiting to start: ContainerCreating", target.name);
+        let text = format!(
+            "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
+            target.name
+        );
         return Err(Refusal::bad_request(text));
     }
     let text = format!("{}: {container} is pretended by the sandbox; it writes nothing\n", target.name);

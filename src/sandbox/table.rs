@@ -54,7 +54,13 @@ impl Tables {
     }
 
     /// A table of objects; a watch repeats the columns only once.
-    pub(super) fn table(&self, kind: &Kind, objects: &[Value], metadata: Option<&Value>, header: bool) -> Value {
+    pub(super) fn table(
+        &self,
+        kind: &Kind,
+        objects: &[Value],
+        metadata: Option<&Value>,
+        header: bool,
+    ) -> Value {
         let columns = self.columns.get(&format!("{}/{}", kind.api_version(), kind.kind));
         let rows: Vec<Value> = objects
             .iter()
@@ -75,8 +81,8 @@ impl Tables {
         let Some(columns) = columns else {
             return vec![object["metadata"]["name"].clone(), age.into()];
         };
-        let values = vec![("object".to_owned(), from_json(object)), ("age".to_owned(), age.into())];
-        let scope = Scope::root(self.program.clone(), Arc::new([]), values);
+        let values = vec![("object".into(), from_json(object)), ("age".into(), age.into())];
+        let scope = Scope::root(self.program.clone(), Arc::new([]), values, None);
         let cell = |column: &Column| {
             let value = self.program.eval(&column.value, &scope).ok();
             let value = value.and_then(|value| to_json(&value).ok().flatten());
@@ -87,7 +93,7 @@ impl Tables {
 }
 
 impl Column {
-    fn read(row: &Tree, source: &Source, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Option<Self> {
+    fn read(row: &Tree, source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let name = row.get("name")?.as_str()?.to_owned();
         let value = row.get("value")?;
         let value = compiler.expression(source, &value.span, value.as_str()?, names)?;

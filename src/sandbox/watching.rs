@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::api::Api;
 use super::kinds::Kind;
-use super::list::{metadata_of, selector, too_large};
+use super::list::{metadata_of, selector};
 use super::refusal::Refusal;
 use super::reply::{Form, Reply};
 use super::routes::{Place, Query};
@@ -80,9 +80,6 @@ pub(super) fn watch(
     let storage: Storage = kind.resource_name().into();
     let mut store = api.store();
     let now = store.version().max(1);
-    if asked > now {
-        return Err(too_large(asked, now));
-    }
     let marks_initial = query.is_set("sendInitialEvents");
     let from_now = asked == 0 || marks_initial;
     let initial = match from_now && query.get("sendInitialEvents") != "false" {
@@ -178,7 +175,8 @@ impl Watch {
         if !self.namespace.is_empty() && change.last.key.0 != self.namespace {
             return;
         }
-        let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().filter(|s| self.selector.matches(s)).cloned();
+        let matches =
+            |stored: &Option<Arc<Stored>>| stored.as_ref().filter(|s| self.selector.matches(s)).cloned();
         match (matches(&change.before), matches(&change.after)) {
             (None, Some(after)) => self.line("ADDED", &after.object(), text),
             (Some(_), Some(after)) => self.line("MODIFIED", &after.object(), text),

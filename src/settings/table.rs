@@ -184,7 +184,7 @@ pub const SETTINGS: &[Setting] = &[
         "requests.id_from",
         "random or idempotency-key",
         Some("random"),
-        "where an id comes from when the caller names none",
+        "where an id comes from when the caller names none: `idempotency-key` takes the key itself where it can be an id",
     ),
 ];
 

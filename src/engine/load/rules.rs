@@ -1,15 +1,23 @@
 //! The rules of a mapping, compiled one by one.
 
+use std::sync::Arc;
+
 use crate::decode::Text;
 use crate::diagnostic::suggestion;
 use crate::expression::{Compiler, Expression, Mixture};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
+use crate::json::unescape;
+use crate::kinds::Kinds;
 use crate::reads::{Names, Reads};
 use crate::service::*;
 use crate::source::Source;
 use crate::template::{Each, Template, literal};
+use crate::types::{Member, Type};
 
 use super::flip;
+
+/// Where the controllers of Kubernetes keep the template of their pods, whatever their kind.
+const POD_TEMPLATE: &str = "/spec/template";
 
 /// The rules of a mapping while they are compiled.
 pub(super) struct Rules<'r, 'c> {
@@ -17,7 +25,8 @@ pub(super) struct Rules<'r, 'c> {
     pub(super) mapping: &'r Mapping,
     pub(super) templates: &'r [Source],
     pub(super) compiler: Compiler<'c>,
-    pub(super) names: Names<'r>,
+    pub(super) names: Names,
+    pub(super) kinds: &'r Kinds,
     pub(super) broken: bool,
 }
 
@@ -53,8 +62,30 @@ impl Rules<'_, '_> {
             .as_ref()
             .and_then(|adopt| self.template(&adopt.template))
             .map(|(template, _)| template);
-        let (set, patches) = self.update();
+        let (set, patches) = self.update(&objects);
         Some(Parts { lets, checks, objects, watches, lookups, status: status?, view, adopt, set, patches })
+    }
+
+    /// What is echoed only is a part of the spec.
+    pub(super) fn echoed(&mut self, schema: &serde_json::Value) {
+        for pointer in &self.mapping.echoed {
+            let mut place = Type::schema(Arc::new(schema.clone()));
+            for key in pointer.value.split('/').skip(1).map(unescape) {
+                match place.member(&key) {
+                    Member::Found(member) => place = member,
+                    missing => {
+                        let known = if let Member::Missing(known) = missing { known } else { Vec::new() };
+                        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                        let message =
+                            format!("`{}` does not exist: the schema has no such property", pointer.value);
+                        let help = suggestion(&key, &known);
+                        let findings = &mut self.compiler.findings;
+                        findings.add_with_help(self.source, &pointer.span, "unknown-path", message, help);
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
@@ -129,13 +160,19 @@ impl Rules<'_, '_> {
                 self.broken = true;
                 continue;
             };
+            let kind = KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() };
+            self.object_kind(&source, &template, &kind);
             objects.push(ObjectRule {
                 name: object.name.value.clone(),
-                kind: KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() },
+                kind,
                 when,
                 root: object.root || (!marked && index == 0),
                 owned_by: object.owned_by.as_ref().map(|owner| owner.value.clone()),
                 propagation: object.propagation.unwrap_or(Propagation::Background),
+                restarts: match &object.restarts {
+                    Some(pointers) => pointers.iter().map(|pointer| pointer.value.clone()).collect(),
+                    None => vec![POD_TEMPLATE.to_owned()],
+                },
                 template,
             });
         }
@@ -147,6 +184,7 @@ impl Rules<'_, '_> {
         for watch in &self.mapping.watch {
             let outer = self.names.clone();
             self.names.alias("item", &Reads::root(&watch.name.value));
+            self.names.set_type("item", outer.type_of(&watch.name.value));
             let filter = watch.r#where.as_ref().map(|text| self.expression(text));
             let order: Vec<Option<Expression>> =
                 watch.order.iter().map(|text| self.expression(text)).collect();
@@ -157,10 +195,7 @@ impl Rules<'_, '_> {
             watches.push(WatchRule {
                 name: watch.name.value.clone(),
                 all: watch.all.as_ref().map(|all| all.value.clone()),
-                kind: KindRef {
-                    api_version: watch.api_version.value.clone(),
-                    kind: watch.kind.value.clone(),
-                },
+                kind: self.named_kind(&watch.api_version, &watch.kind),
                 filter,
                 order,
                 matching: watch.r#match.unwrap_or(Match::Label),
@@ -203,10 +238,7 @@ impl Rules<'_, '_> {
             let Some(get) = flip(get) else { continue };
             lookups.push(LookupRule {
                 name: lookup.name.value.clone(),
-                kind: KindRef {
-                    api_version: lookup.api_version.value.clone(),
-                    kind: lookup.kind.value.clone(),
-                },
+                kind: self.named_kind(&lookup.api_version, &lookup.kind),
                 get,
                 list: lookup.list,
                 on: moments(&lookup.on),
@@ -285,6 +317,7 @@ impl Rules<'_, '_> {
         let settle_into = settle.map(|settle| words(self, &settle.into)).unwrap_or_default();
         let settle_from = settle.map(|settle| words(self, &settle.from)).unwrap_or_default();
         let rules: Vec<Option<StatusRule>> = status.rule.iter().map(|rule| self.rule(rule)).collect();
+        self.unreachable_rules(&status.rule);
         if status.rule.last().is_none_or(|rule| rule.when.is_some()) {
             let span = status.rule.last().map_or(&status.span, |rule| &rule.span);
             let message = "the last row of a status table has no `when`: one row must always match";
@@ -296,6 +329,7 @@ impl Rules<'_, '_> {
             .map(|note| Some((self.expression(&note.when)?, self.mixture(&note.text)?)))
             .collect();
         Some(StatusTable {
+            values: status.values.iter().map(|value| value.value.clone()).collect(),
             initial,
             gone,
             deleting,
@@ -353,7 +387,7 @@ impl Rules<'_, '_> {
         Some(ViewRule { written, omit: view.omit.iter().map(|path| path.value.clone()).collect(), template })
     }
 
-    fn update(&mut self) -> UpdateParts {
+    fn update(&mut self, objects: &[ObjectRule]) -> UpdateParts {
         let Some(update) = &self.mapping.update else {
             return (Vec::new(), Vec::new());
         };
@@ -378,7 +412,11 @@ impl Rules<'_, '_> {
                 );
                 continue;
             };
-            if let Some((template, _)) = self.template(&patch.template) {
+            if let Some((template, source)) = self.template(&patch.template) {
+                let source = source.clone();
+                if let Some(object) = objects.iter().find(|object| object.name == patch.object.value) {
+                    self.fields(&source, &template, &object.kind, false);
+                }
                 patches.push((index, template));
             }
         }

@@ -29,9 +29,13 @@ pub(super) fn reconcile(cluster: &Cluster, key: &Key) -> Next {
     };
     let bound = text(&claim, "/metadata/annotations/pv.kubernetes.io~1bind-completed") == "yes";
     match volume {
-        Some(volume) if bound && !is_for(&volume, &claim) => lose(cluster, &claim, "Two claims are bound to the same volume, this one is bound incorrectly"),
+        Some(volume) if bound && !is_for(&volume, &claim) => {
+            lose(cluster, &claim, "Two claims are bound to the same volume, this one is bound incorrectly")
+        }
         Some(volume) => bind(cluster, &claim, &volume),
-        None if bound => lose(cluster, &claim, "Bound claim has lost its PersistentVolume. Data on the volume is lost!"),
+        None if bound => {
+            lose(cluster, &claim, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+        }
         None if named.is_empty() => explain(cluster, &claim),
         None => {}
     }
@@ -64,7 +68,9 @@ pub(super) fn reconcile_volume(cluster: &Cluster, key: &Key) -> Next {
         _ if wanted.is_empty() => set_phase(cluster, &volume, "Available"),
         _ => {
             set_phase(cluster, &volume, "Released");
-            if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" && volume["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"].is_string() {
+            if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+                && volume["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"].is_string()
+            {
                 cluster.delete(&volume, "Background");
             }
         }
@@ -89,7 +95,8 @@ fn find(cluster: &Cluster, claim: &Value) -> Option<Value> {
         .collect();
     fitting.sort_by(|a, b| (a.0, a.1, name(&a.2)).cmp(&(b.0, b.1, name(&b.2))));
     let best = fitting.into_iter().next().map(|(_, _, volume)| volume)?;
-    let waits = class_of(cluster, claim).is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+    let waits =
+        class_of(cluster, claim).is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
     (!waits || is_used(cluster, claim)).then_some(best)
 }
 
@@ -189,7 +196,9 @@ fn explain(cluster: &Cluster, claim: &Value) {
     if annotation != provisioner {
         let _ = cluster.change(claim, |claim| {
             let annotations = map_at(&mut claim["metadata"], "annotations");
-            for key in ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"] {
+            for key in
+                ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"]
+            {
                 annotations.insert(key.to_owned(), provisioner.into());
             }
         });
@@ -218,7 +227,8 @@ fn is_used(cluster: &Cluster, claim: &Value) -> bool {
 
 fn set_phase(cluster: &Cluster, volume: &Value, phase: &str) {
     let key = (String::new(), name(volume).to_owned());
-    let known = cluster.get("persistentvolumes", &key).is_some_and(|now| text(&now, "/status/phase") == phase);
+    let known =
+        cluster.get("persistentvolumes", &key).is_some_and(|now| text(&now, "/status/phase") == phase);
     if !known {
         let _ = cluster.change_status(volume, |volume| volume["status"] = json!({"phase": phase}));
     }

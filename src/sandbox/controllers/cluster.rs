@@ -85,7 +85,11 @@ impl Cluster {
         self.change_below(object, "", change)
     }
 
-    pub(super) fn change_status(&self, object: &Value, change: impl Fn(&mut Value)) -> Result<Value, Refusal> {
+    pub(super) fn change_status(
+        &self,
+        object: &Value,
+        change: impl Fn(&mut Value),
+    ) -> Result<Value, Refusal> {
         self.change_below(object, "status", change)
     }
 

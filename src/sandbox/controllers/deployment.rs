@@ -74,7 +74,9 @@ impl Rollout {
             self.new = self.make(cluster, highest + 1);
         }
         let revision = self.new.as_ref().map_or(0, revision_of).to_string();
-        if revision != "0" && text(&self.deployment, "/metadata/annotations/deployment.kubernetes.io~1revision") != revision {
+        if revision != "0"
+            && text(&self.deployment, "/metadata/annotations/deployment.kubernetes.io~1revision") != revision
+        {
             let changed = cluster.change(&self.deployment, |deployment| {
                 map_at(&mut deployment["metadata"], "annotations")
                     .insert(REVISION.to_owned(), revision.as_str().into());
@@ -172,8 +174,10 @@ impl Rollout {
             map_at(set, "spec").insert("replicas".to_owned(), to.into());
             let annotations = map_at(&mut set["metadata"], "annotations");
             let most = (self.wanted + self.surge).to_string();
-            annotations
-                .insert("deployment.kubernetes.io/desired-replicas".to_owned(), self.wanted.to_string().into());
+            annotations.insert(
+                "deployment.kubernetes.io/desired-replicas".to_owned(),
+                self.wanted.to_string().into(),
+            );
             annotations.insert("deployment.kubernetes.io/max-replicas".to_owned(), most.into());
         });
         let direction = if to > from { "up" } else { "down" };
@@ -194,7 +198,8 @@ impl Rollout {
     }
 
     fn tell(&self, cluster: &Cluster) -> Next {
-        let sum = |member: &str| self.old.iter().chain(&self.new).map(|set| counted(set, member)).sum::<i64>();
+        let sum =
+            |member: &str| self.old.iter().chain(&self.new).map(|set| counted(set, member)).sum::<i64>();
         let updated = self.new.as_ref().map_or(0, |new| counted(new, "replicas"));
         let (all, available) = (sum("replicas"), sum("availableReplicas"));
         let (conditions, next) = self.conditions(updated, all, available);
@@ -222,7 +227,13 @@ impl Rollout {
         let set = self.new.as_ref().map(name).unwrap_or_default();
         let enough = available >= self.wanted - self.unavailable;
         let mut conditions = vec![if enough {
-            made(deployment, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+            made(
+                deployment,
+                "Available",
+                "True",
+                "MinimumReplicasAvailable",
+                "Deployment has minimum availability.",
+            )
         } else {
             let message = "Deployment does not have minimum availability.";
             made(deployment, "Available", "False", "MinimumReplicasUnavailable", message)
@@ -279,7 +290,8 @@ fn made(object: &Value, kind: &str, status: &str, reason: &str, message: &str) -
     let old = condition(object, kind);
     let same = old.filter(|old| old["status"] == status);
     let alike = same.filter(|old| old["reason"] == reason && old["message"] == message);
-    let time = |old: Option<&Value>, member: &str| old.map_or_else(|| now().into(), |old| old[member].clone());
+    let time =
+        |old: Option<&Value>, member: &str| old.map_or_else(|| now().into(), |old| old[member].clone());
     json!({
         "type": kind,
         "status": status,
@@ -314,7 +326,8 @@ fn metadata_value(template: &mut Value) -> &mut Value {
 fn hash_of(template: &Value, collisions: Option<i64>) -> String {
     let text = format!("{template}{}", collisions.unwrap_or(0));
     let digest = fingerprint(&[&text]);
-    let bits = digest.bytes().fold(0_u128, |bits, byte| bits.wrapping_mul(257).wrapping_add(u128::from(byte)));
+    let bits =
+        digest.bytes().fold(0_u128, |bits, byte| bits.wrapping_mul(257).wrapping_add(u128::from(byte)));
     crate::sandbox::object::encode_safely(bits, 10)
 }
 

@@ -111,12 +111,18 @@ fn fill(cluster: &Cluster, job: &Value, tally: &mut Tally) -> bool {
     true
 }
 
-fn tell(cluster: &Cluster, job: &Value, tally: &Tally, verdict: Option<&(&'static str, &'static str, String)>) {
+fn tell(
+    cluster: &Cluster,
+    job: &Value,
+    tally: &Tally,
+    verdict: Option<&(&'static str, &'static str, String)>,
+) {
     let active = if verdict.is_some() { 0 } else { tally.active.len() };
     let told = cluster.change_status(job, |job| {
         let suspended = job["spec"]["suspend"] == true;
         let status = map_at(job, "status");
-        for (member, count) in [("active", active), ("succeeded", tally.succeeded), ("failed", tally.failed)] {
+        for (member, count) in [("active", active), ("succeeded", tally.succeeded), ("failed", tally.failed)]
+        {
             if count > 0 {
                 status.insert(member.to_owned(), count.into());
             } else {

@@ -16,7 +16,8 @@ pub(super) fn reconcile(cluster: &Cluster, key: &Key) -> Next {
     if !is_deleting(&namespace) {
         let account = ("serviceaccounts", (key.1.clone(), "default".to_owned()));
         if cluster.get(account.0, &account.1).is_none() {
-            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+            let account =
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
             let _ = cluster.create(&key.1, account);
         }
         return Next::Done;
@@ -43,7 +44,8 @@ pub(super) fn count_quotas(cluster: &Cluster, namespace: &str) -> Next {
     for quota in cluster.all("resourcequotas", namespace) {
         let counted = cluster.count_quota(&quota);
         if quota["status"] != counted
-            && let Err(refusal) = cluster.change_status(&quota, |quota: &mut Value| quota["status"] = counted.clone())
+            && let Err(refusal) =
+                cluster.change_status(&quota, |quota: &mut Value| quota["status"] = counted.clone())
         {
             tracing::debug!(quota = name(&quota), reason = refusal.message, "a quota was not counted");
         }

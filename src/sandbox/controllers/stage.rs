@@ -94,7 +94,11 @@ fn apply(cluster: &Cluster, object: &Value, effect: Effect) {
     if let Some(made) = effect.create
         && let Err(refusal) = cluster.create(text(&made, "/metadata/namespace"), made.clone())
     {
-        tracing::warn!(object = name(object), reason = refusal.message, "a stage could not create its object");
+        tracing::warn!(
+            object = name(object),
+            reason = refusal.message,
+            "a stage could not create its object"
+        );
     }
     let patched = match &effect.patch {
         Some(change) => cluster.change(object, |object| patch::merge(object, change)),

@@ -56,8 +56,8 @@ impl Resources for Memory {
         vec![things, plain].into()
     }
 
-    fn openapi(&self) -> Value {
-        json!({ "openapi": "3.1.0" })
+    fn openapi(&self) -> String {
+        json!({ "openapi": "3.1.0" }).to_string()
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {
@@ -137,8 +137,14 @@ impl Server {
 
     /// The same for HEAD, whose answer tells the length of a body that does not come.
     pub(super) async fn ask_head(&self, path: &str) -> Answer {
+        self.ask_head_with(path, "Accept: */*").await
+    }
+
+    pub(super) async fn ask_head_with(&self, path: &str, header: &str) -> Answer {
         let mut client = self.open().await;
-        client.send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        client
+            .send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n{header}\r\nConnection: close\r\n\r\n"))
+            .await;
         let answer = client.answer(true).await.expect("an answer");
         assert!(client.is_closed().await, "HEAD {path} sent a body");
         answer
@@ -164,6 +170,20 @@ impl Client {
 
     /// The next answer; none where the connection ends first.
     pub(super) async fn answer(&mut self, to_head: bool) -> Option<Answer> {
+        let mut answer = self.head().await?;
+        if !to_head {
+            answer.body = String::from_utf8(self.body_of(&answer).await?).unwrap();
+        }
+        Some(answer)
+    }
+
+    /// The body of the next answer, which need not be text.
+    pub(super) async fn bytes(&mut self) -> Option<Vec<u8>> {
+        let answer = self.head().await?;
+        self.body_of(&answer).await
+    }
+
+    async fn head(&mut self) -> Option<Answer> {
         let end = loop {
             match self.rest.windows(4).position(|window| window == b"\r\n\r\n") {
                 Some(end) => break end + 4,
@@ -171,15 +191,15 @@ impl Client {
             }
         };
         let head = String::from_utf8(self.rest.drain(..end).collect()).unwrap();
-        let mut answer = Answer::from_head(&head);
+        Some(Answer::from_head(&head))
+    }
+
+    async fn body_of(&mut self, answer: &Answer) -> Option<Vec<u8>> {
         let length = answer.header("content-length").map_or(0, |length| length.parse().unwrap());
-        if !to_head {
-            while self.rest.len() < length {
-                self.more().await?;
-            }
-            answer.body = String::from_utf8(self.rest.drain(..length).collect()).unwrap();
+        while self.rest.len() < length {
+            self.more().await?;
         }
-        Some(answer)
+        Some(self.rest.drain(..length).collect())
     }
 
     /// Whether the peer closes without a further byte.

@@ -242,7 +242,8 @@ fn api_server_command(
 fn sandbox_command(port: u16, setup: &Setup) -> Result<Command> {
     let ours = std::env::current_exe()?;
     let found = ours.ancestors().skip(1).take(2).map(|folder| folder.join("mapwright")).find(|p| p.is_file());
-    let binary = found.ok_or_else(|| Failure::new("there is no mapwright beside this program; build it first"))?;
+    let binary =
+        found.ok_or_else(|| Failure::new("there is no mapwright beside this program; build it first"))?;
     let mut command = Command::new(binary);
     command.args(["sandbox", "--bare", "--port"]).arg(port.to_string());
     if !setup.controller_manager {

@@ -25,6 +25,7 @@ pub(crate) async fn run() -> Result<()> {
         () = &mut end => return Ok(()),
         stage = set_the_stage() => {
             let mut stage = stage?;
+            print_guide(&stage.provider, &stage.control_plane, &stage.nats);
             tokio::select! {
                 () = end => {}
                 ended = show_events(&mut stage) => return ended,
@@ -37,13 +38,32 @@ pub(crate) async fn run() -> Result<()> {
     Ok(())
 }
 
+/// Runs a program against the provider; it fails if the program does.
+pub(crate) async fn against(program: &str, arguments: &[&str]) -> Result<()> {
+    let end = asked_to_end()?;
+    let run = async {
+        let stage = set_the_stage().await?;
+        let mut command = tokio::process::Command::new(program);
+        command.args(arguments).env("PROVIDER", stage.provider.base_url()).kill_on_drop(true);
+        let status = command.status().await.context(format!("cannot run {program}"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Failure::new(format!("{program} ended ({status})"))),
+        }
+    };
+    tokio::select! {
+        () = end => Err(Failure::new("interrupted")),
+        ended = run => ended,
+    }
+}
+
 /// All parts, in the order in which they are to end.
 struct Stage {
     provider: Provider,
     subscription: async_nats::Subscriber,
     _nats_client: async_nats::Client,
-    _nats: Nats,
-    _control_plane: ControlPlane,
+    nats: Nats,
+    control_plane: ControlPlane,
 }
 
 async fn set_the_stage() -> Result<Stage> {
@@ -67,8 +87,7 @@ async fn set_the_stage() -> Result<Stage> {
         .env("SP_NAME", "k8s-demo")
         .folder(workspace());
     let provider = launch.start().await?;
-    print_guide(&provider, &control_plane, &nats);
-    Ok(Stage { provider, subscription, _nats_client: client, _nats: nats, _control_plane: control_plane })
+    Ok(Stage { provider, subscription, _nats_client: client, nats, control_plane })
 }
 
 /// A class whose volumes may grow, and one volume that is there already, for want of a provisioner.

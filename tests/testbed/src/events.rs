@@ -26,6 +26,8 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Events {
     received: Arc<Mutex<Vec<Received>>>,
+    /// Whose events are meant; without one, everybody's.
+    source: Option<String>,
     task: JoinHandle<()>,
 }
 
@@ -54,18 +56,28 @@ impl Events {
                 locked(&shelf).push(entry);
             }
         });
-        Ok(Self { received, task })
+        Ok(Self { received, source: None, task })
+    }
+
+    /// Only the events of this source: on a shared server the ids of two tests may be equal.
+    #[must_use]
+    pub fn of_source(mut self, source: impl Into<String>) -> Self {
+        self.source = Some(source.into());
+        self
     }
 
     /// All messages so far, oldest first.
     pub fn received(&self) -> Vec<Received> {
-        locked(&self.received).clone()
+        let mine = |message: &&Received| {
+            self.source.as_ref().is_none_or(|source| message.event["source"] == source.as_str())
+        };
+        locked(&self.received).iter().filter(mine).cloned().collect()
     }
 
     /// The events of one instance, oldest first.
     pub fn of(&self, id: &str) -> Vec<Value> {
-        let all = locked(&self.received);
-        all.iter().map(|message| &message.event).filter(|event| event["data"]["id"] == id).cloned().collect()
+        let all = self.received().into_iter().map(|message| message.event);
+        all.filter(|event| event["data"]["id"] == id).collect()
     }
 
     /// The statuses of one instance, in order.

@@ -1,5 +1,6 @@
 //! A small HTTP client: one connection for each request, every answer as it came.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use crate::contract::Contract;
 use crate::failure::{Context, Failure, Result};
 
 /// Longer than any answer may take.
@@ -19,6 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Http {
     base: String,
     client: Client<HttpConnector, Full<Bytes>>,
+    contract: Option<Arc<Contract>>,
 }
 
 #[derive(Debug, Clone)]
@@ -33,7 +36,13 @@ impl Http {
     pub fn new(base: impl Into<String>) -> Self {
         // A kept connection to a server that was restarted meanwhile would be a failure of the test's own.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
-        Self { base: base.into(), client }
+        Self { base: base.into(), client, contract: None }
+    }
+
+    /// Every answer is held against this contract from now on, and one that breaks it is a failure.
+    #[must_use]
+    pub fn held_to(self, contract: Option<Arc<Contract>>) -> Self {
+        Self { contract, ..self }
     }
 
     pub async fn request(
@@ -56,7 +65,11 @@ impl Http {
             Ok::<_, Failure>(Answer { status: head.status.as_u16(), headers: head.headers, body })
         };
         let answer = tokio::time::timeout(DEADLINE, exchange).await;
-        answer.context(format!("{method} {url}"))?.context(format!("{method} {url}"))
+        let answer = answer.context(format!("{method} {url}"))?.context(format!("{method} {url}"))?;
+        if let Some(contract) = &self.contract {
+            contract.check(method, path, &answer)?;
+        }
+        Ok(answer)
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {

@@ -41,6 +41,9 @@ pub mod openapi;
 /// Polling with a deadline.
 pub mod wait;
 
+/// What the provider promises, held against what it answers.
+pub mod contract;
+
 /// A small HTTP client.
 pub mod http;
 
@@ -51,6 +54,7 @@ pub mod provider;
 pub mod events;
 
 pub use binaries::Binaries;
+pub use contract::Contract;
 pub use control_plane::{ControlPlane, Setup};
 pub use events::Events;
 pub use failure::{Context, Failure, Result};

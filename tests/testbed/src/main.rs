@@ -11,6 +11,8 @@ use mapwright_testbed::{Binaries, Context, ControlPlane, Failure, Result, Setup}
 
 const USAGE: &str =
     "usage: testbed demo        a control plane, NATS, a registry and the provider, until Ctrl-C
+       testbed against PROGRAM [ARGUMENT]...
+                           the same, until the program ends that is given the provider's URL in PROVIDER
        testbed build       build the servers, if they are not there yet
        testbed selfcheck   start every part once and look whether it works
        testbed openapi F   write Kubernetes' types to F, which is schemas/kubernetes/types.pack";
@@ -31,6 +33,7 @@ async fn run() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["demo"] => finish(demo::run().await),
+        ["against", program, ref rest @ ..] => finish(demo::against(program, rest).await),
         ["build"] => finish(build()),
         ["selfcheck"] => finish(selfcheck::run().await),
         ["openapi", file] => finish(openapi(file).await),

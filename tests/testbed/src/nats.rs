@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::{self, stream};
+use serde_json::Value;
 
 use crate::binaries::Binaries;
 use crate::control_plane::listens;
@@ -30,9 +31,13 @@ pub struct Nats {
 
 impl Nats {
     pub async fn start(kind: NatsKind) -> Result<Self> {
+        Self::start_at(kind, free_port()?).await
+    }
+
+    /// Starts at a port that was chosen before, for a server that comes late.
+    pub async fn start_at(kind: NatsKind, port: u16) -> Result<Self> {
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
         let scratch = Scratch::new("nats")?;
-        let port = free_port()?;
         let mut command = Command::new(&binaries.nats_server);
         command.args(["-a", "127.0.0.1", "-p", &port.to_string()]);
         if kind == NatsKind::JetStream {
@@ -78,5 +83,13 @@ impl Nats {
         };
         jetstream::new(client).get_or_create_stream(config).await?;
         Ok(())
+    }
+
+    /// The newest event that a stream holds of a subject.
+    pub async fn newest(&self, stream: &str, subject: &str) -> Result<Value> {
+        let client = async_nats::connect(self.url()).await.context(self.url())?;
+        let stream = jetstream::new(client).get_stream(stream).await?;
+        let message = stream.get_last_raw_message_by_subject(subject).await?;
+        Ok(serde_json::from_slice(&message.payload)?)
     }
 }

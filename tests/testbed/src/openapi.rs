@@ -77,7 +77,8 @@ impl Types {
             }
             let Some(definition) = named.get(&kind) else { continue };
             let below = format!("{plural}/");
-            let names = resources["resources"].as_array().into_iter().flatten().map(|other| text(&other["name"]));
+            let names =
+                resources["resources"].as_array().into_iter().flatten().map(|other| text(&other["name"]));
             let parts: Vec<String> =
                 names.filter_map(|name| name.strip_prefix(&below).map(str::to_owned)).collect();
             let row = json!({

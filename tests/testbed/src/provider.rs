@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::contract::Contract;
 use crate::failure::{Failure, Result};
 use crate::http::Http;
 use crate::process::{Process, free_port};
@@ -106,7 +107,7 @@ impl Launch {
         }
         let log = Log::default();
         let process = self.spawn(&log)?;
-        let mut provider = Provider { launch: self, process, log, registry };
+        let mut provider = Provider { launch: self, process, log, registry, contract: None };
         provider.until_healthy().await?;
         Ok(provider)
     }
@@ -149,6 +150,7 @@ pub struct Provider {
     process: Process,
     log: Log,
     registry: Option<Registry>,
+    contract: Option<Arc<Contract>>,
 }
 
 impl Provider {
@@ -156,8 +158,9 @@ impl Provider {
         format!("http://127.0.0.1:{}", self.launch.port)
     }
 
+    /// A client that holds every answer to the provider's own OpenAPI document.
     pub fn http(&self) -> Http {
-        Http::new(self.base_url())
+        Http::new(self.base_url()).held_to(self.contract.clone())
     }
 
     /// Its own registry, if [`Launch::start`] made one.
@@ -205,11 +208,12 @@ impl Provider {
     }
 
     async fn until_healthy(&mut self) -> Result<()> {
-        let http = self.http();
+        let http = Http::new(self.base_url());
         let start = Instant::now();
         loop {
             let asked = tokio::time::timeout(Duration::from_secs(3), http.get("/health")).await;
             if asked.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status == 200)) {
+                self.contract = contract(&http).await?;
                 return Ok(());
             }
             let ended = self.process.ended();
@@ -222,6 +226,12 @@ impl Provider {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// What the provider promises; the self-check's stand-in promises nothing.
+async fn contract(http: &Http) -> Result<Option<Arc<Contract>>> {
+    let answer = http.get("/api/v1alpha1/openapi.json").await?;
+    Ok((answer.status == 200).then(|| Arc::new(Contract::new(answer.json()))))
 }
 
 /// The lines of both outputs, in the order in which they came.

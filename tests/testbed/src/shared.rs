@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, Setup};
 use crate::failure::Result;
 use crate::nats::{Nats, NatsKind};
 use crate::objects::{Kind, Objects};
@@ -35,6 +35,20 @@ impl Shared {
                 Ok(Self { control_plane, nats })
             })
             .await
+    }
+
+    /// A second control plane, also for the whole run, in which nothing happens by itself: a test writes
+    /// every status, makes every pod, and nobody protects a claim that is deleted.
+    pub async fn quiet_plane() -> Result<&'static ControlPlane> {
+        static QUIET: OnceCell<ControlPlane> = OnceCell::const_new();
+        let setup = Setup {
+            controller_manager: false,
+            api_server_flags: vec![
+                "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount".to_owned(),
+            ],
+            ..Setup::default()
+        };
+        QUIET.get_or_try_init(async || ControlPlane::start_with(setup).await).await
     }
 
     pub fn kubeconfig(&self) -> &Path {

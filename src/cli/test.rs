@@ -1,0 +1,183 @@
+//! `mapwright test`: runs cases and shows each leaf that differs.
+
+use std::path::PathBuf;
+use std::thread;
+
+use super::End;
+use crate::cases::change::{Look, PAUSE};
+use crate::cases::{CASES, Run, Suite};
+use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
+
+/// Cases are the folders of testdata/cases/<type>/; docs/testing-mappings.md says how to write one.
+///
+/// Example: mapwright test --filter container/ --coverage
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The folder that holds `mappings`, `schemas` and `testdata/cases`.
+    #[arg(default_value = ".")]
+    root: PathBuf,
+    /// Only the cases whose name, `<type>/<case>`, holds this text.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Write golden files anew, and print each leaf that changes.
+    #[arg(long)]
+    update: bool,
+    /// Print the rows, checks and branches that no case reached, and fail if there are any.
+    #[arg(long)]
+    coverage: bool,
+    /// Run again whenever a file is saved, until interrupted.
+    #[arg(long)]
+    watch: bool,
+    /// How many cases run at a time; as many as there are processors where absent.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> End {
+    if !arguments.watch {
+        return once(arguments);
+    }
+    let folders = ["mappings", "schemas", CASES].map(|folder| arguments.root.join(folder));
+    loop {
+        // Looked at before the run, so that a save during the run is noticed after it.
+        let look = Look::at(&folders);
+        once(arguments);
+        eprintln!("waiting for a change");
+        while look == Look::at(&folders) {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn once(arguments: &Arguments) -> End {
+    let suite = match Suite::open(&arguments.root, &arguments.filter, arguments.coverage) {
+        Ok(suite) => suite,
+        Err(unreadable) => {
+            eprintln!("{unreadable}");
+            return End::Usage;
+        }
+    };
+    eprint!("{}", suite.findings);
+    for unreadable in &suite.unreadable {
+        eprintln!("{unreadable}");
+    }
+    if suite.is_empty() && suite.findings.is_empty() && suite.unreadable.is_empty() {
+        return nothing_found(arguments);
+    }
+    let jobs = arguments.jobs.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let mut ran = suite.run(jobs);
+    if arguments.update {
+        if let Err(unreadable) = suite.write(&ran.rewrites) {
+            eprintln!("{unreadable}");
+            return End::Usage;
+        }
+        ran.rewrites.iter().for_each(print_rewrite);
+        // What is still wrong after it is no matter of golden files.
+        ran = suite.run(jobs);
+    }
+    report(&ran);
+    let unreached = arguments.coverage && coverage(&suite);
+    let unreadable = ran.unreadable.is_empty() && suite.unreadable.is_empty();
+    if !unreadable || ran.count(Outcome::Malformed) > 0 {
+        return End::Usage;
+    }
+    match unreached || ran.count(Outcome::Failed) > 0 || !suite.findings.is_empty() {
+        true => End::Findings,
+        false => End::Success,
+    }
+}
+
+fn nothing_found(arguments: &Arguments) -> End {
+    let folder = arguments.root.join(CASES);
+    match arguments.filter.as_str() {
+        "" => eprintln!("there is no case in {}", folder.display()),
+        text => eprintln!("the name of no case in {} holds `{text}`", folder.display()),
+    }
+    End::Usage
+}
+
+fn print_rewrite(rewrite: &Rewrite) {
+    let verb = if rewrite.text.is_some() { "wrote" } else { "removed" };
+    println!("{verb} {}", rewrite.file);
+    for change in &rewrite.changes {
+        let (expected, found) = beside(change);
+        println!("  {}: {expected} -> {found}", change.path.as_deref().unwrap_or_default());
+    }
+}
+
+fn report(ran: &Run) {
+    for result in &ran.results {
+        print_result(result);
+    }
+    for unreadable in &ran.unreadable {
+        eprintln!("{unreadable}");
+    }
+    let [passed, failed, malformed] =
+        [Outcome::Passed, Outcome::Failed, Outcome::Malformed].map(|outcome| ran.count(outcome));
+    let cases =
+        if ran.results.len() == 1 { "1 case".to_owned() } else { format!("{} cases", ran.results.len()) };
+    println!("{cases}: {passed} passed, {failed} failed, {malformed} malformed");
+}
+
+fn print_result(result: &CaseResult) {
+    match result.outcome {
+        Outcome::Passed => {}
+        Outcome::Failed => println!("FAIL {}", result.name),
+        Outcome::Malformed => {
+            println!("MALFORMED {}", result.name);
+            eprint!("{}", result.mistakes);
+        }
+    }
+    for failure in &result.failures {
+        print_failure(failure);
+    }
+}
+
+fn print_failure(failure: &Failure) {
+    let place = match failure.position {
+        Some(position) => format!("{}:{}:{}", failure.file, position.line, position.column),
+        None => failure.file.clone(),
+    };
+    let Some(path) = &failure.path else {
+        println!("  {place}: {}", failure.message);
+        return;
+    };
+    println!("  {place}: {path}: {}", failure.message);
+    let (expected, found) = beside(failure);
+    println!("    expected {expected}");
+    println!("    found    {found}");
+}
+
+/// Both values; of long ones the stretch where they part.
+fn beside(failure: &Failure) -> (String, String) {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    let (expected, found) = (text(&failure.expected), text(&failure.found));
+    let alike = expected.chars().zip(found.chars()).take_while(|(a, b)| a == b).count();
+    (clip(&expected, alike), clip(&found, alike))
+}
+
+fn clip(text: &str, around: usize) -> String {
+    const ROOM: usize = 200;
+    let length = text.chars().count();
+    if length <= ROOM {
+        return text.to_owned();
+    }
+    let start = around.saturating_sub(ROOM / 4).min(length - ROOM);
+    let part: String = text.chars().skip(start).take(ROOM).collect();
+    let before = if start > 0 { "..." } else { "" };
+    format!("{before}{part}... ({length} characters)")
+}
+
+/// Prints what no case reached; true if there is anything.
+fn coverage(suite: &Suite) -> bool {
+    let mut any = false;
+    for (name, ways, unreached) in suite.unreached() {
+        println!("{name}: {} of {ways} ways of the mapping are tested", ways - unreached.len());
+        for way in &unreached {
+            let place = way.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+            println!("  {place}{} {}", way.what, way.missing);
+        }
+        any |= !unreached.is_empty();
+    }
+    any
+}
