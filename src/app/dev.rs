@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::bus::{Bus, Message};
 use crate::cluster::Watches;
+use crate::engine::service::Service;
 use crate::engine::source::Source;
 use crate::files::Unreadable;
 use crate::sandbox::{Sandbox, Stages, kubeconfig};
@@ -67,20 +69,7 @@ impl Dev {
         let (end, ended) = watch::channel(false);
         let sandbox = tokio::spawn(run_sandbox(sandbox, api, ended));
 
-        let first_words: Vec<(String, String)> = services
-            .iter()
-            .flat_map(|service| declared(service))
-            .filter_map(|setting| Some((setting.env.clone(), setting.allowed.first()?.clone())))
-            .collect();
-        let overlay = |name: &str| match name {
-            "SP_K8S_KUBECONFIG" => Some(file.display().to_string()),
-            "SP_NATS_URL" => options.nats.clone(),
-            "SP_NAME" => environment(name).or_else(|| Some("dev".to_owned())),
-            // What a mapping wants to be told and nobody told it is its first possible word.
-            _ => environment(name)
-                .or_else(|| first_words.iter().find(|(env, _)| env == name).map(|(_, word)| word.clone())),
-        };
-        let settings = read_settings(&serve, &services, &overlay, false)?;
+        let settings = dev_settings(&serve, &services, &options, &file, environment)?;
         let cluster = connect_cluster(&settings).await?;
         let mut bus = match options.nats {
             Some(_) => connect_bus(&settings).await?,
@@ -128,6 +117,32 @@ impl Dev {
         }
         ended
     }
+}
+
+/// The settings of `serve`, with what `dev` knows by itself.
+fn dev_settings(
+    serve: &ServeOptions,
+    services: &[Arc<Service>],
+    options: &DevOptions,
+    kubeconfig: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Settings, StartError> {
+    let first_words: Vec<(String, String)> = services
+        .iter()
+        .flat_map(|service| declared(service))
+        .filter(|setting| setting.required)
+        .filter_map(|setting| Some((setting.env.clone(), setting.allowed.first()?.clone())))
+        .collect();
+    let first_word =
+        |name: &str| first_words.iter().find(|(env, _)| env == name).map(|(_, word)| word.clone());
+    let overlay = |name: &str| match name {
+        "SP_K8S_KUBECONFIG" => Some(kubeconfig.display().to_string()),
+        "SP_NATS_URL" => options.nats.clone(),
+        "SP_NAME" => environment(name).or_else(|| Some("dev".to_owned())),
+        // What a mapping wants to be told and nobody told it is its first possible word.
+        _ => environment(name).or_else(|| first_word(name)),
+    };
+    read_settings(serve, services, &overlay, false)
 }
 
 fn furnished(scenario: Option<&Path>) -> Result<Sandbox, StartError> {

@@ -38,11 +38,17 @@ impl Addresses {
         if kind == "LoadBalancer" {
             fill(spec, "allocateLoadBalancerNodePorts", true.into());
         }
+        let wants = outside && spec["allocateLoadBalancerNodePorts"] != false;
+        self.assign_ports(service, old, wants, causes);
+    }
+
+    /// The ports by which a Service is reached: where they lead, and which of the nodes' they are.
+    fn assign_ports(&self, service: &mut Value, old: Option<&Value>, wants: bool, causes: &mut Vec<Cause>) {
         let former: HashSet<i64> = old.map(ports_of).unwrap_or_default();
         let mut taken = HashSet::new();
-        let wants = outside && spec["allocateLoadBalancerNodePorts"] != false;
-        let Some(Value::Array(ports)) = spec.get_mut("ports") else { return };
+        let Some(Value::Array(ports)) = service.pointer_mut("/spec/ports") else { return };
         for (index, port) in ports.iter_mut().enumerate() {
+            let field = format!("spec.ports[{index}].nodePort");
             if port["targetPort"].is_null() || port["targetPort"] == 0 {
                 port["targetPort"] = port["port"].clone();
             }
@@ -50,32 +56,23 @@ impl Addresses {
             match asked {
                 Some(asked) if former.contains(&asked) => {}
                 Some(asked) if self.node_ports.contains(&asked) => {
-                    let field = format!("spec.ports[{index}].nodePort");
                     causes.push(Cause::invalid(field, &asked.into(), "provided port is already allocated"));
                 }
                 Some(asked) if !(FIRST_PORT..FIRST_PORT + PORTS).contains(&asked) => {
                     let detail =
                         "provided port is not in the valid range. The range of valid ports is 30000-32767";
-                    causes.push(Cause::invalid(
-                        format!("spec.ports[{index}].nodePort"),
-                        &asked.into(),
-                        detail,
-                    ));
+                    causes.push(Cause::invalid(field, &asked.into(), detail));
                 }
                 Some(_) => {}
                 None if wants => {
                     let kept = old.and_then(|old| same_port(old, port));
-                    let given = kept.or_else(|| {
-                        let free = |port: &i64| !self.node_ports.contains(port) && taken.insert(*port);
-                        (FIRST_PORT..FIRST_PORT + PORTS).find(free)
-                    });
-                    match given {
+                    let free = |port: &i64| !self.node_ports.contains(port) && taken.insert(*port);
+                    match kept.or_else(|| (FIRST_PORT..FIRST_PORT + PORTS).find(free)) {
                         Some(given) => port["nodePort"] = given.into(),
-                        None => causes.push(Cause::invalid(
-                            format!("spec.ports[{index}].nodePort"),
-                            &0.into(),
-                            "failed to allocate a nodePort: range is full",
-                        )),
+                        None => {
+                            let detail = "failed to allocate a nodePort: range is full";
+                            causes.push(Cause::invalid(field, &0.into(), detail));
+                        }
                     }
                 }
                 None => {}

@@ -89,7 +89,7 @@ fn without_ids(text: &str) -> String {
     let word = |word: &str| {
         let id = word.trim_matches(|c: char| "()\".,".contains(c));
         let hex = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-        let number = id.len() > 1 && id.chars().all(|c| c.is_ascii_digit());
+        let number = !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
         if hex || number { "ID".to_owned() } else { word.to_owned() }
     };
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
