@@ -14,6 +14,9 @@ use super::store::Store;
 /// Amounts in thousandths, by the names that quotas use.
 type Usage = BTreeMap<String, i128>;
 
+/// A resource of which there would be too much: its name, what was asked for, what is used, and the limit.
+type Beyond<'q> = (&'q String, i128, i128, &'q str);
+
 /// Counts an object against every quota of its namespace, or refuses it.
 pub(super) fn charge(
     store: &mut Store,
@@ -48,7 +51,7 @@ fn check(kind: &Kind, object: &Value, quota: &Value, delta: &Usage, new: bool) -
     if kind.is("", "Pod") && new {
         check_said(kind, object, quota, &hard)?;
     }
-    let mut beyond: Vec<(&String, i128, i128, &str)> = Vec::new();
+    let mut beyond: Vec<Beyond<'_>> = Vec::new();
     for (resource, limit) in &hard {
         let Some(asked) = delta.get(resource) else { continue };
         let used = thousandths(&quota["status"]["used"][resource]);
@@ -61,17 +64,16 @@ fn check(kind: &Kind, object: &Value, quota: &Value, delta: &Usage, new: bool) -
         return Ok(());
     }
     beyond.sort();
-    let pairs = |value: &dyn Fn(&(&String, i128, i128, &str)) -> String| {
+    let pairs = |value: fn(&Beyond<'_>) -> String| {
         let pairs: Vec<String> = beyond.iter().map(|row| format!("{}={}", row.0, value(row))).collect();
         pairs.join(",")
     };
-    let binary = |limit: &str| limit.ends_with('i');
     let why = format!(
         "exceeded quota: {}, requested: {}, used: {}, limited: {}",
         name(quota),
-        pairs(&|row| quantity::of_thousandths(row.1, binary(row.3))),
-        pairs(&|row| quantity::of_thousandths(row.2, binary(row.3))),
-        pairs(&|row| row.3.to_owned()),
+        pairs(|row| quantity::of_thousandths(row.1, row.3.ends_with('i'))),
+        pairs(|row| quantity::of_thousandths(row.2, row.3.ends_with('i'))),
+        pairs(|row| row.3.to_owned()),
     );
     Err(Refusal::forbidden(kind, name(object), &why))
 }
@@ -158,11 +160,11 @@ fn concerns(kind: &Kind, resource: &str) -> bool {
 fn usage(kind: &Kind, object: &Value) -> Usage {
     let mut usage = Usage::from([(format!("count/{}", kind.resource_name()), 1000)]);
     match (kind.group.as_str(), kind.kind.as_str()) {
+        // What has ended takes nothing.
+        ("", "Pod") if ["Succeeded", "Failed"].contains(&text(object, "/status/phase")) => {}
         ("", "Pod") => {
-            if !["Succeeded", "Failed"].contains(&text(object, "/status/phase")) {
-                usage.insert("pods".to_owned(), 1000);
-                pod_resources(object, &mut usage);
-            }
+            usage.insert("pods".to_owned(), 1000);
+            pod_resources(object, &mut usage);
         }
         ("", "Service") => {
             usage.insert("services".to_owned(), 1000);

@@ -99,22 +99,17 @@ impl Stages {
         self.by_kind.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    /// What a stage's expressions read; `found` are its look-ups in their order.
-    pub(super) fn scope(&self, object: &Value, stage: &Stage, found: &[Option<Value>]) -> Scope {
+    /// What the expressions of all stages read of an object.
+    pub(super) fn scope(&self, object: &Value) -> Scope {
         let digest = fingerprint(&[uid(object)]);
         let bytes: Vec<u32> = digest.bytes().take(8).map(u32::from).collect();
         let part = |part: &[u32]| part.iter().fold(7, |sum, byte| sum * 31 + byte) % 254 + 1;
         let (high, low) = bytes.split_at(bytes.len() / 2);
-        let mut values = vec![
+        let values = vec![
             ("object".into(), from_json(object)),
             ("now".into(), now().into()),
             ("address".into(), format!("{}.{}", part(high), part(low)).into()),
         ];
-        for (lookup, found) in stage.lookups.iter().zip(found) {
-            if let Some(found) = found {
-                values.push((lookup.name.as_str().into(), from_json(found)));
-            }
-        }
         Scope::root(self.program.clone(), Arc::new([]), values, None)
     }
 
@@ -126,6 +121,14 @@ impl Stages {
 impl Stage {
     pub(super) fn lookups(&self) -> &[Lookup] {
         &self.lookups
+    }
+
+    /// The object's scope with the stage's look-ups, in their order.
+    pub(super) fn with(&self, scope: &Scope, found: &[Option<Value>]) -> Scope {
+        let named = self.lookups.iter().zip(found);
+        let values = named
+            .filter_map(|(lookup, found)| Some((lookup.name.as_str().into(), from_json(found.as_ref()?))));
+        scope.with(values.collect())
     }
 
     pub(super) fn holds(&self, scope: &Scope) -> Result<bool, EvalError> {

@@ -59,8 +59,12 @@ pub(super) fn step(
 
 /// The first stage that holds.
 fn current<'s>(cluster: &Cluster, stages: &'s Stages, object: &Value) -> Option<(usize, &'s Stage, Scope)> {
-    for (index, stage) in stages.of(object).iter().enumerate() {
-        let bare = stages.scope(object, stage, &[]);
+    let of_kind = stages.of(object);
+    if of_kind.is_empty() {
+        return None;
+    }
+    let bare = stages.scope(object);
+    for (index, stage) in of_kind.iter().enumerate() {
         let found: Vec<Option<Value>> = stage
             .lookups()
             .iter()
@@ -73,7 +77,7 @@ fn current<'s>(cluster: &Cluster, stages: &'s Stages, object: &Value) -> Option<
                 cluster.look_up(&lookup.kind, namespace(object), &named)
             })
             .collect();
-        let scope = if found.is_empty() { bare } else { stages.scope(object, stage, &found) };
+        let scope = if found.is_empty() { bare.clone() } else { stage.with(&bare, &found) };
         match stage.holds(&scope) {
             Ok(true) => return Some((index, stage, scope)),
             Ok(false) => {}
