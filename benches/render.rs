@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mapwright_engine::inputs::{Identity, Inputs};
@@ -44,6 +45,33 @@ fn main() -> Result<()> {
     println!("objects from trees:        {:>8.1} us", micros(tree));
     println!("objects from text and YAML: {:>7.1} us", micros(text));
     println!("ratio:                     {:>8.1}", micros(text) / micros(tree));
+    process(&root)
+}
+
+/// `mapwright render` from its start to its end, where the program was built for release before.
+fn process(root: &Path) -> Result<()> {
+    let program = root.join("target/release/mapwright");
+    if !program.is_file() {
+        println!("render as a process:       not measured; cargo build --release builds it");
+        return Ok(());
+    }
+    let file = std::env::temp_dir().join(format!("mapwright-bench-{}.json", std::process::id()));
+    std::fs::write(&file, spec().to_string())?;
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let start = Instant::now();
+        let output = Command::new(&program)
+            .current_dir(root)
+            .args(["render", "container", "--setting", "external_service_type=LoadBalancer"])
+            .arg(&file)
+            .output()?;
+        times.push(start.elapsed());
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into());
+        }
+    }
+    std::fs::remove_file(&file)?;
+    println!("render as a process:       {:>8.1} ms", micros(median(&mut times)) / 1e3);
     Ok(())
 }
 

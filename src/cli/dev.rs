@@ -8,6 +8,8 @@ use tracing_subscriber::EnvFilter;
 use super::End;
 use crate::app::{Dev, DevOptions, StartError};
 
+/// Everything in one process: a cluster in memory, all mappings, REST, and events on the screen.
+///
 /// Example: mapwright dev --kubeconfig-out /tmp/dev.kubeconfig
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

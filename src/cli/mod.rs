@@ -3,12 +3,20 @@
 
 mod check;
 mod dev;
+mod diff;
+mod explain;
 mod init;
+mod offline;
 mod openapi;
+mod rbac;
+mod render;
+mod report;
 mod sandbox;
+mod schema;
 mod serve;
 mod test;
 
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -21,22 +29,21 @@ struct Arguments {
     command: Command,
 }
 
+// What a command does, and an example, stand with its arguments: a comment here would hide them from --help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve service types: REST, events and registration.
     Serve(serve::Arguments),
-    /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
-    /// Everything in one process: a cluster in memory, all mappings, REST, and events on the screen.
     Dev(dev::Arguments),
-    /// Serve a Kubernetes API in memory, for kubectl and for tests.
     Sandbox(sandbox::Arguments),
-    /// Run the cases of mappings, and show each leaf that differs.
+    Render(render::Arguments),
+    Explain(explain::Arguments),
+    Diff(diff::Arguments),
+    Rbac(rbac::Arguments),
     Test(test::Arguments),
-    /// Write a new mapping for a kind.
     Init(init::Arguments),
-    /// Print the OpenAPI document, as a provider serves it.
     Openapi(openapi::Arguments),
+    Schema(schema::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -66,8 +73,27 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments).into(),
         Command::Dev(arguments) => dev::run(arguments).into(),
         Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
+        Command::Render(arguments) => render::run(&arguments).into(),
+        Command::Explain(arguments) => explain::run(&arguments).into(),
+        Command::Diff(arguments) => diff::run(&arguments).into(),
+        Command::Rbac(arguments) => rbac::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
         Command::Openapi(arguments) => openapi::run(&arguments).into(),
+        Command::Schema(arguments) => schema::run(&arguments).into(),
     }
+}
+
+/// Prints a result. Whoever reads it may have seen enough: a closed pipe is no mistake.
+fn result(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether standard error is a terminal that shows colour, and nobody objects (no-color.org).
+fn colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

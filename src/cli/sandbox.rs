@@ -9,6 +9,8 @@ use tokio::net::TcpListener;
 use super::End;
 use crate::sandbox::{Sandbox, Stages, kubeconfig};
 
+/// Serve a Kubernetes API in memory, for kubectl and for tests.
+///
 /// Example: mapwright sandbox --kubeconfig-out /tmp/sandbox.kubeconfig
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

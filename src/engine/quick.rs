@@ -6,7 +6,7 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOp
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
-use crate::filters;
+use crate::filters::{self, Own};
 use crate::scope::Scope;
 
 /// An expression that needs no virtual machine.
@@ -26,8 +26,6 @@ pub(crate) enum Quick {
     /// A filter of ours that takes values alone.
     Own(Own, Vec<Quick>),
 }
-
-type Own = fn(&[Value]) -> Result<Value, Error>;
 
 /// Filters whose result is never larger than what they are given, so that no fuel need be counted.
 const FILTERS: [&str; 10] = [
@@ -128,5 +126,88 @@ impl Quick {
             ValueKind::Invalid => Err(Error::new(ErrorKind::InvalidOperation, value.to_string())),
             _ => Ok(value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use crate::diagnostic::Findings;
+    use crate::expression::Compiler;
+    use crate::reads::Names;
+    use crate::scope::Scope;
+    use crate::source::Source;
+    use crate::value::{from_json, to_json};
+
+    /// Whatever may stand at a place.
+    const VALUES: [&str; 12] = [
+        "s.none",
+        "s.text",
+        "s.number",
+        "s.list",
+        "s.map",
+        "s.empty",
+        "s.yes",
+        "s.list[0]",
+        "s.map['a']",
+        "s.gone.deep",
+        "'1GB'",
+        "7",
+    ];
+
+    const FORMS: [&str; 14] = [
+        "<a>",
+        "not <a>",
+        "<a> and <b>",
+        "<a> or <b>",
+        "<a> == <b>",
+        "<a> != <b>",
+        "<a> if <b>",
+        "<a> if <b> else s.text",
+        "<a> | default(<b>)",
+        "<a> | merge(<b>)",
+        "<a> | list",
+        "<a> | first",
+        "<a> | binary_unit",
+        "<a> | rejectattr('a', 'eq', <b>) | list",
+    ];
+
+    #[test]
+    fn the_short_way_leads_where_the_long_one_does() {
+        let document = json!({ "none": null, "text": "1GB", "number": 3, "list": [{ "a": 1 }, { "a": "x" }],
+            "map": { "a": 1, "b": 2 }, "empty": [], "yes": true });
+        let mut names = Names::default();
+        names.root("s");
+        let mut compared = 0;
+        for form in FORMS {
+            for (a, b) in VALUES.iter().flat_map(|a| VALUES.iter().map(move |b| (a, b))) {
+                let text = form.replace("<a>", a).replace("<b>", b);
+                let source = Source::new("x", text.clone());
+                let mut findings = Findings::default();
+                let mut compiler = Compiler::new(&mut findings);
+                let expression = compiler.expression(&source, &(0..text.len()), &text, &names);
+                let Some(expression) = expression else { panic!("{text}") };
+                let program = Arc::new(compiler.finish());
+                let scope =
+                    Scope::root(program, Arc::new([]), vec![("s".into(), from_json(&document))], None);
+                let said = |value: Result<minijinja::Value, crate::expression::EvalError>| {
+                    value
+                        .map(|value| (value.kind().to_string(), to_json(&value)))
+                        .map_err(|error| error.message)
+                };
+                let short = said(scope.program().eval(&expression, &scope));
+                let long = said(scope.program().eval(&expression.the_long_way(), &scope));
+                // How an error is worded is not a promise.
+                assert_eq!(short.is_ok(), long.is_ok(), "{text}: {short:?} {long:?}");
+                if short.is_ok() {
+                    assert_eq!(short, long, "{text}");
+                }
+                compared += 1;
+            }
+        }
+        assert!(compared > 1000);
     }
 }

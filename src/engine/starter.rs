@@ -4,7 +4,6 @@ mod manifest;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::diagnostic::suggestion;
 use crate::kinds::{KindRow, Kinds};
 use crate::names::DNS_LABEL;
 use crate::service::{Files, KindRef};
@@ -55,8 +54,7 @@ fn find<'k>(text: &str, kinds: &'k Kinds) -> Result<(&'k KindRef, &'k KindRow), 
     kinds.iter().find(|(known, _)| **known == wanted).ok_or_else(|| match kinds.nearest(&wanted) {
         Some(near) => {
             let near = format!("{}/{}", near.api_version, near.kind);
-            let help = suggestion(&near, &[near.as_str()]).unwrap_or_default();
-            format!("there is no kind `{text}`; {help}")
+            format!("there is no kind `{text}`; did you mean `{near}`?")
         }
         None => format!("there is no kind `{text}`; a CustomResourceDefinition in schemas/crds/ adds one"),
     })
@@ -234,7 +232,7 @@ fn metadata() -> Json {
                 "description": "Kubernetes labels.",
                 "type": "object",
                 "propertyNames": {
-                    "maxLength": 317,
+                    "allOf": [{ "pattern": "^([^/]{1,253}/)?[^/]{1,63}$" }],
                     "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
                 },
                 "additionalProperties": {
