@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod dev;
 mod diff;
 mod explain;
 mod init;
@@ -10,6 +11,7 @@ mod openapi;
 mod rbac;
 mod render;
 mod report;
+mod sandbox;
 mod schema;
 mod serve;
 mod test;
@@ -32,6 +34,8 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
+    Dev(dev::Arguments),
+    Sandbox(sandbox::Arguments),
     Render(render::Arguments),
     Explain(explain::Arguments),
     Diff(diff::Arguments),
@@ -67,6 +71,8 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Dev(arguments) => dev::run(arguments).into(),
+        Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
         Command::Render(arguments) => render::run(&arguments).into(),
         Command::Explain(arguments) => explain::run(&arguments).into(),
         Command::Diff(arguments) => diff::run(&arguments).into(),

@@ -77,6 +77,11 @@ const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 impl Template {
     pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
+        Self::of(tree, source, compiler, names)
+    }
+
+    /// A template that is a part of a file.
+    pub fn of(tree: Tree, source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let root = Parser { source, compiler }.node(&tree, names)?;
         Some(Self { root, tree, source: Arc::new(source.clone()) })
     }

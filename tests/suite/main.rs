@@ -35,6 +35,7 @@ mod render;
 mod replicas;
 mod rights;
 mod safety;
+mod sandbox;
 mod settings;
 mod source;
 mod start;
