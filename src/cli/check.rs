@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::report::{Check, Finding, Report, Target};
 use super::{End, colour};
 use crate::engine::diagnostic::Findings;
+use crate::engine::kinds::Kinds;
 use crate::engine::prove::{Proof, prove};
 use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
@@ -53,22 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
         });
     }
     for name in &types {
-        let mut found = Findings::default();
-        match Service::load(&files, name, &kinds) {
-            Ok(service) => {
-                let proof = prove(&service, &files, &kinds);
-                found.append(proof.findings);
-                found.append(service.unread_inputs());
-                if found.is_empty() {
-                    let Proof { rendered, refused, .. } = proof;
-                    println!(
-                        "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
-                        service.revision
-                    );
-                }
-            }
-            Err(mistakes) => found = mistakes,
-        }
+        let mut found = check_one(&files, name, &kinds);
         found.place_below(&prefix(&arguments.root));
         report.checks.extend(checks(&files, name, &arguments.root, &found));
         findings.append(found);
@@ -81,6 +67,23 @@ pub(super) fn run(arguments: &Arguments) -> End {
         return End::Usage;
     }
     if findings.is_empty() { End::Success } else { End::Findings }
+}
+
+/// Loads and proves one mapping; one without mistakes is told at once.
+fn check_one(files: &Files, name: &str, kinds: &Kinds) -> Findings {
+    let service = match Service::load(files, name, kinds) {
+        Ok(service) => service,
+        Err(mistakes) => return mistakes,
+    };
+    let Proof { rendered, refused, findings: mut found, .. } = prove(&service, files, kinds);
+    found.append(service.unread_inputs());
+    if found.is_empty() {
+        println!(
+            "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
+            service.revision
+        );
+    }
+    found
 }
 
 fn holds_a_mapping(files: &Files, name: &str) -> bool {

@@ -95,7 +95,7 @@ fn shape(kind: &str, is_struct: bool) -> String {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
         }
     };
-    match kind {
+    match kind.strip_prefix("Option<").unwrap_or(kind) {
         kind if kind.starts_with("Vec<") => format!("list: {one}"),
         kind if kind.starts_with("Named<") => format!("table of names: {one}"),
         _ => one,

@@ -127,6 +127,22 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { word: "Node", at: "src/engine/template", why: "of a template's tree" },
     Exception { word: "node", at: "src/", why: "of a tree" },
     Exception { word: "nodes", at: "src/engine/template", why: "of a template's tree" },
+    Exception { word: "Role", at: "src/cli/rbac.rs", why: "the document that it prints" },
+    Exception { word: "ClusterRole", at: "src/cli/rbac.rs", why: "the document that it prints" },
+    Exception { word: "role", at: "src/cli/rbac.rs", why: "a variable that holds one" },
+    Exception { word: "roles", at: "src/cli/rbac.rs", why: "several of them" },
+    Exception { word: "ConfigMap", at: "src/cluster/rights.rs", why: "the rights that records need" },
+    Exception {
+        word: "Namespace",
+        at: "src/cluster/rights.rs",
+        why: "the right that the ledger's scope needs",
+    },
+    Exception { word: "secrets", at: "src/engine/explain.rs", why: "texts that are not shown" },
+    Exception {
+        word: "CrashLoopBackOff",
+        at: "src/engine/infer/tests.rs",
+        why: "the example of a unit test",
+    },
     Exception { word: "storage", at: "src/bus/ledger_store.rs", why: "a disk that refuses" },
 ];
 
