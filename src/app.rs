@@ -1,5 +1,7 @@
 //! The only wiring: reads, builds, spawns, and ends everything in order.
 
+mod dev;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +31,8 @@ use crate::settings::{self, DeclaredSetting, Faults, IdFrom, ProviderSettings, S
 
 /// No call to the API server takes longer than this, whatever a request may take.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
+
+pub use dev::{Dev, DevOptions};
 
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]
@@ -68,7 +72,7 @@ pub async fn serve(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), StartError> {
     let services = load(&options)?;
-    let settings = read_settings(&options, &services, environment)?;
+    let settings = read_settings(&options, &services, environment, true)?;
     let cluster = connect_cluster(&settings).await?;
     let bus = connect_bus(&settings).await?;
     let resync = settings.monitor.resync_period;
@@ -105,6 +109,7 @@ fn read_settings(
     options: &ServeOptions,
     services: &[Arc<Service>],
     environment: &dyn Fn(&str) -> Option<String>,
+    complete: bool,
 ) -> Result<Settings, StartError> {
     let file = match &options.config {
         None => None,
@@ -121,7 +126,7 @@ fn read_settings(
         file: file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
         service_types: &types,
         declared: &declared,
-        complete: true,
+        complete,
     };
     Settings::read(&sources).map_err(StartError::Settings)
 }

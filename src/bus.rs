@@ -1,4 +1,4 @@
-//! NATS: one connection, a publish that knows what its answer is worth, and a place for the ledger.
+//! NATS, or a stand-in without it: a publish that knows what its answer is worth, and a place for the ledger.
 //!
 //! Knows no mapping, no cluster and no settings: subjects, keys and bytes come in, facts go out.
 
@@ -16,16 +16,25 @@ use async_nats::jetstream::{self, message::PublishMessage};
 use async_nats::{Client, Event, HeaderMap, ServerError};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 pub use credentials::Credentials;
 pub use error::{BusError, BusErrorKind};
 pub use ledger_store::{LedgerStore, Stored};
 
-/// A connection to NATS that reconnects by itself, without end. Clones share it.
+/// Where messages go: to NATS, to somebody in this process, or to both. Clones share it.
 #[derive(Clone)]
 pub struct Bus {
+    /// None where there is no NATS: then whoever listens here is everybody.
+    nats: Option<Nats>,
+    heard: Option<mpsc::UnboundedSender<Message>>,
+    link: watch::Receiver<Link>,
+}
+
+/// A connection to NATS that reconnects by itself, without end.
+#[derive(Clone)]
+struct Nats {
     client: Client,
     jetstream: jetstream::Context,
     deadline: Duration,
@@ -107,9 +116,57 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 // === impl Bus ===
 
 impl Bus {
-    /// Prepares a connection and returns at once; the server may come later. Only a file that cannot be used
-    /// is an error.
+    /// Prepares a connection to NATS and returns at once; the server may come later. Only a file that cannot
+    /// be used is an error.
     pub async fn connect(options: Options) -> Result<Self, BusError> {
+        let nats = Nats::connect(options).await?;
+        Ok(Self { link: nats.link.clone(), nats: Some(nats), heard: None })
+    }
+
+    /// A bus without NATS. What is published is delivered once somebody listens here.
+    pub fn local() -> Self {
+        let (_, link) = watch::channel(Link { up: true, complaint: None });
+        Self { nats: None, heard: None, link }
+    }
+
+    /// From now on every message that is delivered is heard here as well.
+    pub fn listen(&mut self) -> mpsc::UnboundedReceiver<Message> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.heard = Some(sender);
+        receiver
+    }
+
+    /// Publishes one message and says what its delivery is worth. After an error the message may have arrived
+    /// or not: send it again under the same id.
+    pub async fn publish(&self, message: &Message) -> Result<Delivery, BusError> {
+        let delivery = match &self.nats {
+            Some(nats) => nats.publish(message).await?,
+            None => Delivery::Acknowledged,
+        };
+        if let Some(heard) = &self.heard {
+            // Whoever listened may have gone.
+            let _ = heard.send(message.clone());
+        }
+        Ok(delivery)
+    }
+
+    /// The state of the connection; [`watch::Receiver::changed`] waits for it to return.
+    pub fn link(&self) -> watch::Receiver<Link> {
+        self.link.clone()
+    }
+
+    /// Sends what is still on its way and closes the connection.
+    pub async fn close(&self) {
+        if let Some(nats) = &self.nats {
+            nats.close().await;
+        }
+    }
+}
+
+// === impl Nats ===
+
+impl Nats {
+    async fn connect(options: Options) -> Result<Self, BusError> {
         let servers = parse_servers(&options.servers)?;
         let (tell_link, link) = watch::channel(Link::default());
         let mut connect = credentials::connect_options(options.credentials, &servers)?
@@ -139,9 +196,7 @@ impl Bus {
         })
     }
 
-    /// Publishes one message and says what its delivery is worth. After an error the message may have arrived
-    /// or not: send it again under the same id.
-    pub async fn publish(&self, message: &Message) -> Result<Delivery, BusError> {
+    async fn publish(&self, message: &Message) -> Result<Delivery, BusError> {
         let subject = message.subject.as_str();
         self.require_link(&format!("publish on `{subject}`"))?;
         match self.capture(subject).await? {
@@ -152,13 +207,7 @@ impl Bus {
         }
     }
 
-    /// The state of the connection; [`watch::Receiver::changed`] waits for it to return.
-    pub fn link(&self) -> watch::Receiver<Link> {
-        self.link.clone()
-    }
-
-    /// Sends what is still on its way and closes the connection.
-    pub async fn close(&self) {
+    async fn close(&self) {
         // Nothing can be done about a failure here: what was not acknowledged is still owed at the next start.
         let _ = timeout(self.deadline, self.client.flush()).await;
         let _ = timeout(self.deadline, self.client.drain()).await;

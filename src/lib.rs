@@ -19,6 +19,7 @@
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
 //! - [`bus`]: NATS. Knows no mapping and no cluster.
 //! - [`registry`]: registration with DCM. Knows neither cluster nor bus.
+//! - [`sandbox`]: a Kubernetes API in memory. Knows no mapping and no sibling but the accept loop.
 //! - [`app`]: the only wiring: builds, spawns, joins, shuts down.
 //! - [`cli`]: one file a sub-command; the only room that prints.
 
@@ -42,4 +43,5 @@ pub mod provider;
 pub mod provision;
 pub mod record;
 pub mod registry;
+pub mod sandbox;
 pub mod settings;

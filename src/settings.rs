@@ -8,6 +8,7 @@ mod file;
 mod form;
 mod providers;
 mod reader;
+mod schema;
 mod table;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub use fault::{Fault, Faults};
 pub use form::ListenAddress;
+pub use schema::schema;
 pub use table::{SETTINGS, Setting};
 
 use file::ProviderFile;

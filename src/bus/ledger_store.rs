@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::time::timeout;
 
-use super::{Bus, BusError, BusErrorKind, Capture};
+use super::{Bus, BusError, BusErrorKind, Capture, Nats};
 
 /// Bytes by key, kept beyond the life of the process. Its `Display` names the place, for log and health.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub enum LedgerStore {
     Bucket { store: Arc<kv::Store>, deadline: Duration },
     /// For one replica only.
     Directory(PathBuf),
+    /// Without NATS nothing outlives the process.
+    Memory(Arc<Mutex<BTreeMap<String, Bytes>>>),
 }
 
 /// A value and the revision under which it may be replaced.
@@ -43,6 +45,7 @@ impl LedgerStore {
     /// The bucket where the server has JetStream and allows it, else a directory of the same name under
     /// `state`. An error means that it cannot be told yet: ask again once the bus is up.
     pub async fn open(bus: &Bus, bucket: &str, state: &Path) -> Result<Self, BusError> {
+        let Some(bus) = &bus.nats else { return Ok(Self::Memory(Arc::default())) };
         bus.require_link("open the ledger")?;
         match bus.capture(&format!("$KV.{bucket}.>")).await? {
             Capture::NoJetStream | Capture::Unknown => return Self::in_directory(state.join(bucket)),
@@ -83,6 +86,11 @@ impl LedgerStore {
                 let directory = directory.clone();
                 off_the_runtime(move || load_directory(&directory)).await
             }
+            Self::Memory(kept) => {
+                let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let stored = |value: &Bytes| Stored { value: value.clone(), revision: FILE_REVISION };
+                Ok(kept.iter().map(|(key, value)| (key.clone(), stored(value))).collect())
+            }
         }
     }
 
@@ -113,6 +121,10 @@ impl LedgerStore {
                 let directory = directory.clone();
                 off_the_runtime(move || write_file(&directory, &name, &value)).await
             }
+            Self::Memory(kept) => {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), value);
+                Ok(FILE_REVISION)
+            }
         }
     }
 
@@ -128,6 +140,10 @@ impl LedgerStore {
                 let directory = directory.clone();
                 off_the_runtime(move || remove_file(&directory, &name)).await
             }
+            Self::Memory(kept) => {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+                Ok(())
+            }
         }
     }
 }
@@ -137,6 +153,7 @@ impl fmt::Display for LedgerStore {
         match self {
             Self::Bucket { store, .. } => write!(formatter, "JetStream key-value bucket `{}`", store.name),
             Self::Directory(directory) => write!(formatter, "files in {}", directory.display()),
+            Self::Memory(_) => formatter.write_str("the memory of this process"),
         }
     }
 }
@@ -153,7 +170,7 @@ fn bucket_config(bucket: &str) -> kv::Config {
 }
 
 /// Opens the bucket, making it where it is missing, and proves that it can be written and swept.
-async fn open_bucket(bus: &Bus, bucket: &str) -> Result<kv::Store, String> {
+async fn open_bucket(bus: &Nats, bucket: &str) -> Result<kv::Store, String> {
     let store = match bus.jetstream.get_key_value(bucket).await {
         Ok(store) => store,
         // Two replicas may come to this at once; making the same bucket twice is no error.

@@ -1,20 +1,29 @@
 //! `mapwright check`: loads every mapping and reports each mistake at its place.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::End;
+use super::report::{Check, Finding, Report, Target};
+use super::{End, colour};
 use crate::engine::diagnostic::Findings;
 use crate::engine::prove::{Proof, prove};
-use crate::engine::service::Service;
+use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
 use crate::kinds;
 
-/// Example: mapwright check
+/// Load mappings and report every mistake at its place.
+///
+/// What is sound is said on standard output, each mistake with its place and a way out on standard error.
+/// The exit code is 0 where there is no mistake, 1 where there are some, 2 where nothing could be checked.
+///
+/// Example: mapwright check --report junit=report.xml
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The folder that holds `mappings` and `schemas`.
-    #[arg(default_value = ".")]
+    #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
+    /// Write a report as well: github, json, junit, sarif or tap; `-` is standard output.
+    #[arg(long, value_name = "FORMAT=FILE")]
+    report: Vec<Target>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
@@ -23,37 +32,86 @@ pub(super) fn run(arguments: &Arguments) -> End {
     let (types, files) = match read {
         Ok(read) => read,
         Err(unreadable) => {
-            eprintln!("{unreadable}");
+            eprintln!("{unreadable}; DIR is the folder that holds `mappings` and `schemas`");
             return End::Usage;
         }
     };
-    if types.is_empty() {
-        eprintln!("there is no mapping in {}", root.mappings.display());
+    if !types.iter().any(|name| holds_a_mapping(&files, name)) {
+        eprintln!("there is no mapping in {}: mapping.toml of a folder is one", root.mappings.display());
         return End::Usage;
     }
+    let mut report = Report { command: "check", checks: Vec::new() };
     let mut findings = Findings::default();
     let kinds = kinds::of(&files, &mut findings);
+    findings.place_below(&prefix(&arguments.root));
+    if !findings.is_empty() {
+        let findings = findings.iter().map(Finding::from).collect();
+        report.checks.push(Check {
+            group: "kinds".to_owned(),
+            name: "schemas/kubernetes".to_owned(),
+            findings,
+        });
+    }
     for name in &types {
+        let mut found = Findings::default();
         match Service::load(&files, name, &kinds) {
             Ok(service) => {
                 let proof = prove(&service, &files, &kinds);
-                let unread = service.unread_inputs();
-                if proof.findings.is_empty() && unread.is_empty() {
+                found.append(proof.findings);
+                found.append(service.unread_inputs());
+                if found.is_empty() {
                     let Proof { rendered, refused, .. } = proof;
                     println!(
                         "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
                         service.revision
                     );
                 }
-                findings.append(proof.findings);
-                findings.append(unread);
             }
-            Err(found) => findings.append(found),
+            Err(mistakes) => found = mistakes,
         }
+        found.place_below(&prefix(&arguments.root));
+        report.checks.extend(checks(&files, name, &arguments.root, &found));
+        findings.append(found);
     }
-    if findings.is_empty() {
-        return End::Success;
+    if !findings.is_empty() {
+        eprintln!("{}\n{}", findings.painted(colour()), summary(findings.len()));
     }
-    eprintln!("{findings}");
-    End::Findings
+    if let Err(message) = report.write(&arguments.report) {
+        eprintln!("{message}");
+        return End::Usage;
+    }
+    if findings.is_empty() { End::Success } else { End::Findings }
+}
+
+fn holds_a_mapping(files: &Files, name: &str) -> bool {
+    let prefix = format!("mappings/{name}/");
+    files.keys().any(|path| path.starts_with(&prefix))
+}
+
+fn summary(count: usize) -> String {
+    let mistakes = if count == 1 { "1 mistake".to_owned() } else { format!("{count} mistakes") };
+    format!("{mistakes}; docs/errors/ has a page for each name in brackets")
+}
+
+/// What stands before the names of files, so that they are paths from where the command was run.
+fn prefix(root: &Path) -> String {
+    match root.to_string_lossy() {
+        root if root == "." => String::new(),
+        root => format!("{}/", root.trim_end_matches('/')),
+    }
+}
+
+/// One check for each file: those of the mapping's folder, and others that have a finding.
+fn checks(files: &Files, name: &str, root: &Path, found: &Findings) -> Vec<Check> {
+    let folder = format!("mappings/{name}/");
+    let prefix = prefix(root);
+    let own = files.keys().filter(|path| path.starts_with(&folder)).map(|path| format!("{prefix}{path}"));
+    let mut paths: Vec<String> = own.chain(found.iter().map(|item| item.file.clone())).collect();
+    paths.sort();
+    paths.dedup();
+    let check = |path: String| {
+        let findings = found.iter().filter(|item| item.file == path).map(Finding::from).collect();
+        Check { group: name.to_owned(), name: path, findings }
+    };
+    paths.into_iter().map(check).collect()
 }

@@ -13,6 +13,8 @@ use crate::engine::samples::samples;
 use crate::engine::service::Service;
 use crate::record::InstanceRecord;
 
+/// Show what a change of mappings does to instances.
+///
 /// Specs are files, or records as kubectl get configmap -o yaml prints them; without any, the specs of the
 /// cases of NEW are rendered, and for a type without cases those that cover its schema.
 ///

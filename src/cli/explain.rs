@@ -13,6 +13,8 @@ use crate::engine::inputs::Previous;
 use crate::engine::provenance::{Field, Input, TracedObject, pointer_of};
 use crate::engine::service::Service;
 
+/// Tell where each field comes from, or why a status is said.
+///
 /// Places of the spec are JSON pointers (/image/reference); everything else that a mapping reads is written
 /// as its expressions write it (settings.name, pod.status.phase).
 ///

@@ -10,6 +10,8 @@ use crate::engine::starter::starter;
 use crate::files::MappingRoot;
 use crate::kinds;
 
+/// Write a new mapping for a kind.
+///
 /// Example: mapwright init report --kind batch/v1/CronJob
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod dev;
 mod diff;
 mod explain;
 mod init;
@@ -9,10 +10,13 @@ mod offline;
 mod openapi;
 mod rbac;
 mod render;
+mod report;
+mod sandbox;
+mod schema;
 mod serve;
 mod test;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,26 +29,21 @@ struct Arguments {
     command: Command,
 }
 
+// What a command does, and an example, stand with its arguments: a comment here would hide them from --help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve service types: REST, events and registration.
     Serve(serve::Arguments),
-    /// Load mappings and report every mistake at its place.
     Check(check::Arguments),
-    /// Print the manifests of a spec, without a cluster.
+    Dev(dev::Arguments),
+    Sandbox(sandbox::Arguments),
     Render(render::Arguments),
-    /// Tell where each field comes from, or why a status is said.
     Explain(explain::Arguments),
-    /// Show what a change of mappings does to instances.
     Diff(diff::Arguments),
-    /// Print the exact rights of the mappings.
     Rbac(rbac::Arguments),
-    // What it does, and an example, stand with its arguments: a comment here would hide them from --help.
     Test(test::Arguments),
-    /// Write a new mapping for a kind.
     Init(init::Arguments),
-    /// Print the OpenAPI document, as a provider serves it.
     Openapi(openapi::Arguments),
+    Schema(schema::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -72,6 +71,8 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Dev(arguments) => dev::run(arguments).into(),
+        Command::Sandbox(arguments) => sandbox::run(&arguments).into(),
         Command::Render(arguments) => render::run(&arguments).into(),
         Command::Explain(arguments) => explain::run(&arguments).into(),
         Command::Diff(arguments) => diff::run(&arguments).into(),
@@ -79,6 +80,7 @@ pub fn run() -> ExitCode {
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
         Command::Openapi(arguments) => openapi::run(&arguments).into(),
+        Command::Schema(arguments) => schema::run(&arguments).into(),
     }
 }
 
@@ -86,4 +88,12 @@ pub fn run() -> ExitCode {
 fn result(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether standard error is a terminal that shows colour, and nobody objects (no-color.org).
+fn colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

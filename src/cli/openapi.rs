@@ -8,6 +8,8 @@ use crate::engine::service::Service;
 use crate::files::MappingRoot;
 use crate::kinds;
 
+/// Print the OpenAPI document, as a provider serves it.
+///
 /// Example: mapwright openapi container
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -11,6 +11,8 @@ use crate::engine::rights::Right;
 use crate::engine::service::KindRef;
 use crate::kinds;
 
+/// Print the exact rights of the mappings.
+///
 /// A Role for the provider's namespace, and a ClusterRole for what lives in no namespace.
 ///
 /// Example: mapwright rbac container storage --namespace dcm | kubectl apply -f -

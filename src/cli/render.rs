@@ -8,6 +8,8 @@ use super::offline::{Offline, Root, Stop, load, read_document};
 use super::{End, result};
 use crate::engine::emit::emit_documents;
 
+/// Print the manifests of a spec, without a cluster.
+///
 /// The spec is judged as a create would be: by its schema, then by the checks of its mapping.
 ///
 /// Example: mapwright render container spec.yaml | kubectl create --dry-run=server -f -

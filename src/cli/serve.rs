@@ -8,6 +8,8 @@ use tracing_subscriber::EnvFilter;
 use super::End;
 use crate::app::{self, ServeOptions, StartError};
 
+/// Serve service types: REST, events and registration.
+///
 /// Settings come from the environment (`SP_...`, `DCM_REGISTRATION_URL`) and, where it is given, a file.
 ///
 /// Example: mapwright serve container storage

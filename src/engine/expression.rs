@@ -7,7 +7,7 @@ use minijinja::machinery::{Token, parse_expr, tokenize};
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use crate::diagnostic::{Findings, suggestion};
+use crate::diagnostic::{Findings, Help, suggestion};
 use crate::filters;
 use crate::infer::{Mistake, infer};
 use crate::quick::Quick;
@@ -192,12 +192,26 @@ pub struct Compiler<'a> {
     pub findings: &'a mut Findings,
 }
 
-/// The text of an expression and where it stands: the scalar around it, and how many like texts come first.
+/// The text of an expression and where it stands: the scalar around it, and the place of each byte.
 struct Spot<'s> {
     source: &'s Source,
     scalar: &'s Span,
     text: &'s str,
-    skip: usize,
+    offsets: &'s [usize],
+}
+
+impl Spot<'_> {
+    /// A stretch of the expression in the file; the whole scalar where its bytes could not be placed.
+    fn place(&self, span: &Span) -> Span {
+        match (self.offsets.get(span.start), self.offsets.get(span.end.max(span.start))) {
+            (Some(start), Some(end)) => *start..*end,
+            _ => self.scalar.clone(),
+        }
+    }
+
+    fn whole(&self) -> Span {
+        self.place(&(0..self.text.len()))
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -222,18 +236,30 @@ impl<'a> Compiler<'a> {
         text: &str,
         names: &Names,
     ) -> Option<Expression> {
-        self.compile(&Spot { source, scalar: span, text, skip: 0 }, names)
+        let offsets = source.offsets(span, text);
+        let spot = Spot { source, scalar: span, text, offsets: &offsets };
+        let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+        if let Some(inner) = inner {
+            let help = Help::edit("write the expression alone", spot.whole(), inner.trim());
+            let message = "this is an expression already, and takes no braces";
+            self.findings.add_with_help(source, &spot.whole(), "braces-in-expression", message, Some(help));
+            return None;
+        }
+        self.compile(&spot, names)
     }
 
     /// Text with expressions: messages, pointers, names.
     pub fn mixture(&mut self, source: &Source, span: &Span, text: &str, names: &Names) -> Option<Mixture> {
+        let offsets = source.offsets(span, text);
+        let whole = Spot { source, scalar: span, text, offsets: &offsets };
         let mut parts = Vec::new();
         let mut start = 0;
+        let mut broken = false;
         for token in tokenize(text, false, Default::default()) {
             let (token, at) = match token {
                 Ok(token) => token,
                 Err(error) => {
-                    self.syntax_error(&Spot { source, scalar: span, text, skip: 0 }, &error, 0);
+                    self.syntax_error(&whole, &error, 0);
                     return None;
                 }
             };
@@ -241,22 +267,37 @@ impl<'a> Compiler<'a> {
                 Token::TemplateData(data) => parts.push(Part::Literal(data.to_owned())),
                 Token::VariableStart => start = at.end_offset as usize,
                 Token::VariableEnd => {
-                    let part = text.get(start..at.start_offset as usize)?.trim();
-                    let skip = text.get(..start)?.matches(part).count();
-                    let expression = self.compile(&Spot { source, scalar: span, text: part, skip }, names)?;
-                    parts.push(Part::Value(expression));
+                    let inner = text.get(start..at.start_offset as usize)?;
+                    let begin = start + (inner.len() - inner.trim_start().len());
+                    let end = begin + inner.trim().len();
+                    let offsets = offsets.get(begin..=end).unwrap_or(&[]);
+                    let spot = Spot { source, scalar: span, text: inner.trim(), offsets };
+                    let compiled = self.compile(&spot, names);
+                    broken |= compiled.is_none();
+                    parts.extend(compiled.map(Part::Value));
+                    start = 0;
                 }
                 Token::BlockStart => {
-                    let message = "a text holds `{{ ... }}` only; statements are not read here";
-                    let help =
-                        "write `{{ a if condition else b }}`, or use $if and $for in a template".to_owned();
-                    self.findings.add_with_help(source, span, "statement-in-text", message, Some(help));
+                    let place = whole.place(&(at.start_offset as usize..at.end_offset as usize));
+                    self.statement(source, &place);
                     return None;
                 }
                 _ => {}
             }
         }
-        Some(Mixture { parts: parts.into() })
+        if start > 0 {
+            let place = whole.place(&(start - 2..start));
+            let message = "`{{` opens an expression that no `}}` closes";
+            self.findings.add(source, &place, "unclosed-expression", message);
+            return None;
+        }
+        (!broken).then(|| Mixture { parts: parts.into() })
+    }
+
+    fn statement(&mut self, source: &Source, place: &Span) {
+        let message = "a text holds `{{ ... }}` only; statements are not read here";
+        let help = "write `{{ a if condition else b }}`, or use $if and $for in a template";
+        self.findings.add_with_help(source, place, "statement-in-text", message, Some(help));
     }
 
     /// A scalar of a template.
@@ -268,15 +309,15 @@ impl<'a> Compiler<'a> {
         match inner {
             // The parser refuses `a }}-{{ b`, which tells one expression from a mixture.
             Some(inner) if text.trim() == text && parse_expr(inner.trim()).is_ok() => {
-                let spot = Spot { source, scalar: span, text: inner.trim(), skip: 0 };
-                self.compile(&spot, names).map(Leaf::Lone)
+                let text = inner.trim();
+                let offsets = source.offsets(span, text);
+                self.compile(&Spot { source, scalar: span, text, offsets: &offsets }, names).map(Leaf::Lone)
             }
             _ => self.mixture(source, span, text, names).map(Leaf::Mixture),
         }
     }
 
     fn compile(&mut self, spot: &Spot<'_>, names: &Names) -> Option<Expression> {
-        let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
         let tree = match parse_expr(spot.text) {
             Ok(tree) => tree,
             Err(error) => {
@@ -289,8 +330,7 @@ impl<'a> Compiler<'a> {
         for Mistake { span, code, message, help } in
             self.unknown_names(&reads, names).into_iter().chain(misfits)
         {
-            let at = place.start + span.start..place.start + span.end;
-            self.findings.add_with_help(spot.source, &at, code, message, help);
+            self.findings.add_with_help(spot.source, &spot.place(&span), code, message, help);
         }
         self.count += 1;
         let key: Arc<str> = format!("e{}", self.count).into();
@@ -299,7 +339,7 @@ impl<'a> Compiler<'a> {
             self.syntax_error(spot, &error, PREFIX.len());
             return None;
         }
-        let position = spot.source.position(place.start);
+        let position = spot.source.position(spot.whole().start);
         let place = Place {
             file: spot.source.name.clone(),
             line: position.line,
@@ -332,21 +372,82 @@ impl<'a> Compiler<'a> {
             if !known.contains(name.as_str()) {
                 let message = format!("`{name}` is not a {kind}");
                 let known: Vec<&str> = known.into_iter().collect();
-                add(span, kind.unknown_code(), message, suggestion(name, &known));
+                let help = match known.is_empty() {
+                    true => {
+                        Some("there are no functions; a value goes through filters: `value | filter`".into())
+                    }
+                    false => suggestion(name, &known),
+                };
+                add(span, kind.unknown_code(), message, help);
             }
         }
         mistakes
     }
 
     fn syntax_error(&mut self, spot: &Spot<'_>, error: &Error, shift: usize) {
-        let place = spot.source.locate(spot.scalar, spot.text, spot.skip);
+        if let Some((span, message, right)) = other_language(spot.text) {
+            let help = Help::replace(format!("write `{}`", right.trim()), right);
+            let place = spot.place(&span);
+            return self.findings.add_with_help(
+                spot.source,
+                &place,
+                "malformed-expression",
+                message,
+                Some(help),
+            );
+        }
+        let detail = error.detail().unwrap_or_default();
         let at = match error.range() {
-            Some(range) if range.start >= shift => {
-                place.start + range.start - shift..(place.start + range.end - shift).min(place.end)
+            _ if detail.starts_with("unexpected end of input") => {
+                spot.place(&(spot.text.len()..spot.text.len()))
             }
-            _ => place,
+            Some(range) if range.start >= shift => {
+                let end = (range.end - shift).min(spot.text.len());
+                spot.place(&((range.start - shift).min(end)..end))
+            }
+            _ => spot.whole(),
         };
         let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
         self.findings.add(spot.source, &at, "malformed-expression", message);
     }
+}
+
+/// An operator of another language, outside of texts in quotes: its place, and the word that is meant.
+fn other_language(text: &str) -> Option<(Span, &'static str, &'static str)> {
+    const OPERATORS: [(&str, &str, &str); 6] = [
+        ("===", "`===` is not an operator", "=="),
+        ("!==", "`!==` is not an operator", "!="),
+        ("&&", "`&&` is not an operator", "and"),
+        ("||", "`||` is not an operator", "or"),
+        ("=", "`=` does not compare", "=="),
+        ("!", "`!` is not an operator", "not "),
+    ];
+    let mut quote = None;
+    let mut skip = 0;
+    // Between parentheses `=` names an argument.
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        let rest = &text[at..];
+        match (quote, c) {
+            _ if at < skip => {}
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, '=') if depth > 0 && !rest.starts_with("==") => {}
+            (None, _) => {
+                if let Some((wrong, message, right)) = OPERATORS.iter().find(|row| rest.starts_with(row.0)) {
+                    let spelt = ["==", "!="].iter().any(|right| rest.starts_with(right));
+                    if !spelt || wrong.len() == 3 {
+                        return Some((at..at + wrong.len(), message, right));
+                    }
+                }
+                if ["==", "!=", "<=", ">="].iter().any(|operator| rest.starts_with(operator)) {
+                    skip = at + 2;
+                }
+            }
+        }
+    }
+    None
 }

@@ -3,7 +3,7 @@
 //! A field's name is the key in the file, the heading in the reference and the word in an error. Strings
 //! that hold expressions are compiled in [`crate::service`].
 
-use crate::decode::{Named, Text, document, words};
+use crate::decode::{Named, Number, Text, document, words};
 use crate::source::Tree;
 
 document! {
@@ -84,7 +84,7 @@ document! {
         /// The check fails unless this holds.
         unless: Option<Text>,
         /// The HTTP status of the refusal; 400 where absent.
-        status: Option<i64>,
+        status: Option<Number>,
         /// The JSON pointer of the field at fault. Text with expressions.
         pointer: Option<Text>,
         /// What is wrong. Text with expressions.

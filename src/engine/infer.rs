@@ -9,7 +9,7 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Spanned
 use minijinja::machinery::{Span as SyntaxSpan, ast};
 use minijinja::value::ValueKind;
 
-use crate::diagnostic::suggestion;
+use crate::diagnostic::{Help, suggestion};
 use crate::reads::Names;
 use crate::source::Span;
 use crate::types::{Form, Member, Type, nouns};
@@ -20,7 +20,7 @@ pub struct Mistake {
     pub span: Span,
     pub code: &'static str,
     pub message: String,
-    pub help: Option<String>,
+    pub help: Option<Help>,
 }
 
 /// What the walk of one expression found.
@@ -127,6 +127,7 @@ impl Inference<'_> {
                 let message = format!("`{of}` is {}, which has no member `{name}`", nouns(&forms));
                 let help = forms.contains(&Form::List).then(|| {
                     format!("take an item first (`{of} | first`), or go through all of them (`{of} | map(attribute='{name}')`)")
+                        .into()
                 });
                 self.add(span, "member-of-no-map", message, help);
                 Type::Any
@@ -207,7 +208,7 @@ impl Inference<'_> {
         Type::Bool
     }
 
-    fn add(&mut self, span: Span, code: &'static str, message: String, help: Option<String>) {
+    fn add(&mut self, span: Span, code: &'static str, message: String, help: Option<Help>) {
         self.mistakes.push(Mistake { span, code, message, help });
     }
 }

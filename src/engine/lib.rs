@@ -3,7 +3,7 @@
 //! The modules in reading order:
 //!
 //! - [`source`], [`read`], [`diagnostic`]: files that people write, their trees, and their mistakes.
-//! - [`decode`], [`format`]: the mapping format, as types.
+//! - [`decode`], [`describe`], [`format`]: the mapping format, as types and as a JSON Schema.
 //! - [`expression`], [`reads`], [`shape`], [`filters`], [`attributes`], [`quantity`]: expressions and what they read.
 //! - [`types`], [`infer`], [`kinds`]: what is known of values before anything runs.
 //! - [`scope`], [`value`], [`template`]: variables, and trees made from them.
@@ -21,6 +21,7 @@ pub mod case;
 pub mod change;
 pub mod coverage;
 pub mod decode;
+pub mod describe;
 pub mod diagnostic;
 pub mod emit;
 pub mod explain;

@@ -1,6 +1,8 @@
 //! From the files of a mapping to a compiled [`Service`]: every mistake is found, not the first alone.
 
 mod kinds;
+mod lint;
+mod manifest;
 mod names;
 mod prune;
 mod reach;
@@ -9,7 +11,7 @@ mod rules;
 use std::sync::Arc;
 
 use crate::decode::{Decode, Decoder, Text};
-use crate::diagnostic::{Findings, suggestion};
+use crate::diagnostic::{Findings, nearest, suggestion};
 use crate::expression::Compiler;
 use crate::format::{self, Mapping, SettingKind};
 use crate::kinds::Kinds;
@@ -21,7 +23,9 @@ use crate::scope::Lets;
 use crate::service::*;
 use crate::source::Source;
 
+use lint::Lint;
 use rules::{Parts, Rules};
+use serde_json::Value as Json;
 
 /// Reads and compiles one folder.
 pub struct Loader<'a> {
@@ -30,37 +34,51 @@ pub struct Loader<'a> {
     kinds: &'a Kinds,
     findings: &'a mut Findings,
     used: Vec<&'a str>,
+    /// Files that a misspelt name most likely means.
+    meant: Vec<String>,
 }
 
 const MAPPING_FILES: [&str; 3] = ["mapping.toml", "mapping.yaml", "mapping.yml"];
 
 impl<'a> Loader<'a> {
     pub fn new(files: &'a Files, folder: &'a str, kinds: &'a Kinds, findings: &'a mut Findings) -> Self {
-        Self { files, folder, kinds, findings, used: Vec::new() }
+        Self { files, folder, kinds, findings, used: Vec::new(), meant: Vec::new() }
     }
 
     pub fn load(mut self) -> Option<Service> {
         let source = self.mapping_file()?;
         let tree = read(&source, self.findings)?;
+        let before = self.findings.len();
         let mapping = Mapping::decode(&tree, &mut Decoder { source: &source, findings: self.findings })?;
+        let whole = self.findings.len() == before;
         let schema = self.schema(&source, &mapping.schema);
         let update_schema = mapping.update.as_ref().map(|update| self.schema(&source, &update.schema));
         let templates = self.template_sources(&source, &mapping);
+        if whole {
+            self.unused_files(&source.name);
+        }
         let revision = self.revision();
-        let (schema, update_schema) = (schema?, flip(update_schema)?);
+        // A schema that cannot be read is reported; to the expressions it says nothing.
+        let shape_of = |schema: &Option<Schema>| {
+            schema.as_ref().map_or(Json::Bool(true), |schema| schema.document.clone())
+        };
+        let shape = shape_of(&schema);
+        let patch = update_schema.as_ref().map(shape_of);
+        Lint { source: &source, mapping: &mapping, findings: self.findings }.run(&shape);
         let mut rules = Rules {
             source: &source,
             mapping: &mapping,
             templates: &templates,
             compiler: Compiler::new(self.findings),
-            names: names::base(&mapping, self.kinds, &schema, update_schema.as_ref()),
+            names: names::base(&mapping, self.kinds, &shape, patch.as_ref()),
             kinds: self.kinds,
             broken: false,
         };
-        rules.echoed(&schema.document);
+        rules.echoed(&shape);
         let parts = rules.compile();
         let broken = rules.broken;
         let program = Arc::new(rules.compiler.finish());
+        let (schema, update_schema) = (schema?, flip(update_schema)?);
         let mut service = parts?.assemble(&mapping, schema, update_schema, program, revision);
         if broken {
             return None;
@@ -70,24 +88,36 @@ impl<'a> Loader<'a> {
     }
 
     fn mapping_file(&mut self) -> Option<Source> {
-        let path = MAPPING_FILES.iter().map(|name| format!("mappings/{}/{name}", self.folder));
-        for path in path {
-            if let Some((path, text)) = self.files.get_key_value(&path) {
-                self.used.push(path);
-                return Some(Source::new(path.clone(), text.clone()));
-            }
+        let paths = MAPPING_FILES.iter().map(|name| format!("mappings/{}/{name}", self.folder));
+        let found: Vec<(&'a String, &'a String)> =
+            paths.filter_map(|path| self.files.get_key_value(&path)).collect();
+        let Some((path, text)) = found.first() else {
+            let source = Source::new(format!("mappings/{}/mapping.toml", self.folder), "");
+            let message = "the folder holds no mapping.toml or mapping.yaml";
+            let help = nearest("mapping.toml", self.there(&format!("mappings/{}/", self.folder)))
+                .map(|name| format!("rename `{name}` to `mapping.toml`"));
+            self.findings.add_with_help(&source, &(0..0), "missing-mapping", message, help);
+            return None;
+        };
+        for (other, text) in &found[1..] {
+            let other = Source::new(other.as_str(), text.as_str());
+            let message = format!("the folder holds two mappings: this one and {path}");
+            let help = "remove one of them";
+            self.findings.add_with_help(&other, &(0..0), "two-mappings", message, Some(help));
         }
-        let source = Source::new(format!("mappings/{}/mapping.toml", self.folder), "");
-        self.findings.add(
-            &source,
-            &(0..0),
-            "missing-mapping",
-            "the folder holds no mapping.toml or mapping.yaml",
-        );
-        None
+        self.used.extend(found.iter().map(|(path, _)| path.as_str()));
+        Some(Source::new(path.as_str(), text.as_str()))
+    }
+
+    /// The names of the files below a prefix.
+    fn there(&self, prefix: &str) -> Vec<&'a str> {
+        self.files.keys().filter_map(|key| key.strip_prefix(prefix)).collect()
     }
 
     fn file(&mut self, source: &Source, named: &Text, path: String) -> Option<Source> {
+        if named.is_missing() || named.value.is_empty() {
+            return None;
+        }
         match self.files.get_key_value(&path) {
             Some((path, text)) => {
                 self.used.push(path);
@@ -95,14 +125,32 @@ impl<'a> Loader<'a> {
             }
             None => {
                 let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let prefix = format!("{folder}/");
-                let there: Vec<&str> =
-                    self.files.keys().filter_map(|key| key.strip_prefix(prefix.as_str())).collect();
+                let there = self.there(&format!("{folder}/"));
+                let right: Vec<&str> =
+                    there.iter().copied().filter(|name| !MAPPING_FILES.contains(name)).collect();
                 let message = format!("there is no file {path}");
-                let help = suggestion(&named.value, &there);
+                let help = suggestion(&named.value, &right);
                 self.findings.add_with_help(source, &named.span, "missing-file", message, help);
+                let meant = nearest(&named.value, right.iter().copied());
+                self.meant.extend(meant.map(|name| format!("{folder}/{name}")));
                 None
             }
+        }
+    }
+
+    /// A template that nothing names was left behind, or was meant to be used.
+    fn unused_files(&mut self, mapping: &str) {
+        let prefix = format!("mappings/{}/", self.folder);
+        for (path, text) in self.files.iter().filter(|(path, _)| path.starts_with(&prefix)) {
+            let read = [".toml", ".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending));
+            if !read || self.used.contains(&path.as_str()) || self.meant.contains(path) {
+                continue;
+            }
+            let source = Source::new(path.clone(), text.clone());
+            let message = format!("nothing in {mapping} names this file");
+            let help =
+                "name it as the template of an [[object]], an [[update.do]] or the [view], or remove it";
+            self.findings.add_with_help(&source, &(0..0), "unused-file", message, Some(help));
         }
     }
 

@@ -4,6 +4,7 @@
 mod shrink;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
@@ -18,6 +19,7 @@ use crate::request::Judged;
 use crate::samples::samples;
 use crate::service::{Files, LookupRule, Service, SettingRule};
 use crate::source::{Kind, Source, Span, Tree};
+use crate::view::Header;
 
 /// What the proof of one mapping came to.
 #[derive(Debug, Default)]
@@ -141,11 +143,30 @@ impl Trial<'_> {
         match self.service.render(&identity, &inputs, 0) {
             Err(error) => Outcome::Broken(vec![self.failing(&error)]),
             Ok(manifests) => {
-                let breaks: Vec<Break> =
+                let mut breaks: Vec<Break> =
                     manifests.iter().flat_map(|manifest| self.misfits(manifest)).collect();
+                breaks.extend(self.first_sight(&identity, inputs, &manifests));
                 if breaks.is_empty() { Outcome::Rendered(manifests) } else { Outcome::Broken(breaks) }
             }
         }
+    }
+
+    /// Status and view of an instance that was just made: its objects are there, and nothing reacted to them.
+    fn first_sight(&self, identity: &Identity, mut inputs: Inputs, manifests: &[Manifest]) -> Option<Break> {
+        let watches = self.service.watches.iter().map(|watch| {
+            let made = manifests.iter().filter(|manifest| manifest.kind == watch.kind);
+            made.map(|manifest| Arc::new(manifest.body.clone())).collect()
+        });
+        inputs.observed = watches.collect();
+        let seen = self.service.observe(identity, &inputs).and_then(|observation| {
+            let header = Header {
+                status: observation.status,
+                status_message: observation.message,
+                create_time: "2026-01-01T00:00:00Z".to_owned(),
+            };
+            self.service.view(identity, &inputs, &header)
+        });
+        seen.err().map(|error| self.failing(&error))
     }
 
     fn nothing_proven(&self, refusals: &[Problem], findings: &mut Findings) {

@@ -210,7 +210,7 @@ impl Walk<'_> {
             }
             Expr::Filter(filter) => self.filter(filter),
             Expr::Test(test) => {
-                self.call(Callable::Test, test.name, test.span());
+                self.call(Callable::Test, test.name, named(test.span(), test.name));
                 self.arguments(&test.args);
                 self.all([&test.expr])
             }
@@ -237,7 +237,7 @@ impl Walk<'_> {
     }
 
     fn filter(&mut self, filter: &Spanned<ast::Filter<'_>>) -> Vec<Origin> {
-        self.call(Callable::Filter, filter.name, filter.span());
+        self.call(Callable::Filter, filter.name, named(filter.span(), filter.name));
         let base = filter.expr.as_ref().map(|operand| self.visit(operand)).unwrap_or_default();
         let first = filter.args.first().and_then(constant);
         let attribute = filter.args.iter().find_map(|arg| match arg {
@@ -278,16 +278,16 @@ impl Walk<'_> {
 
     fn function(&mut self, call: &Spanned<ast::Call<'_>>) -> Vec<Origin> {
         match &call.expr {
-            Expr::Var(name) => self.call(Callable::Function, name.id, call.span()),
-            Expr::GetAttr(method) => self.call(Callable::Function, method.name, call.span()),
-            _ => self.call(Callable::Function, "call", call.span()),
+            Expr::Var(name) => self.call(Callable::Function, name.id, range(name.span())),
+            Expr::GetAttr(method) => self.call(Callable::Function, method.name, range(call.span())),
+            _ => self.call(Callable::Function, "call", range(call.span())),
         }
         self.arguments(&call.args);
         Vec::new()
     }
 
-    fn call(&mut self, kind: Callable, name: &str, span: SyntaxSpan) {
-        self.found.calls.push((kind, name.to_owned(), range(span)));
+    fn call(&mut self, kind: Callable, name: &str, span: Span) {
+        self.found.calls.push((kind, name.to_owned(), span));
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>]) {
@@ -344,6 +344,12 @@ fn attribute_of(list: &[Origin], path: &str) -> Vec<Origin> {
         origins = extend(origins, Step::Key(key.to_owned()));
     }
     origins
+}
+
+/// The place of the name at the beginning of a call.
+fn named(span: SyntaxSpan, name: &str) -> Span {
+    let start = range(span).start;
+    start..start + name.len()
 }
 
 fn range(span: SyntaxSpan) -> Span {

@@ -1,5 +1,7 @@
 //! JSON Schemas of specs and patches: every fault of a document, each at its pointer.
 
+mod lint;
+
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
@@ -8,7 +10,7 @@ use crate::diagnostic::Findings;
 use crate::json::child;
 use crate::problem::Fault;
 use crate::read::read;
-use crate::source::Source;
+use crate::source::{Source, Span, Tree};
 
 /// A fault of a document, and the exact place of it: that of the member itself where one is missing, while
 /// the fault points to the parent, which does exist.
@@ -43,14 +45,19 @@ impl Schema {
     /// Reads and compiles the text of a schema file.
     pub fn load(source: &Source, findings: &mut Findings) -> Option<Self> {
         let tree = read(source, findings)?;
+        let before = findings.len();
+        lint::lint(source, &tree, findings);
         let document = tree.to_json();
+        misshapen(source, &tree, &document, findings);
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex()).offline();
         match options.build(&document) {
             Ok(validator) => Some(Self { document, source: source.clone(), validator }),
             Err(error) => {
-                let place = tree.nearest(error.instance_path().as_str());
-                findings.add(source, &place.span, "malformed-schema", error.to_string());
+                if findings.len() == before {
+                    let place = tree.nearest(error.instance_path().as_str());
+                    findings.add(source, &place.span, "malformed-schema", error.to_string());
+                }
                 None
             }
         }
@@ -139,5 +146,31 @@ fn shorten(text: &str) -> String {
     match text.char_indices().nth(64) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+/// Reports keywords whose value has the wrong form, unless something was said of that place already.
+fn misshapen(source: &Source, tree: &Tree, document: &Value, findings: &mut Findings) {
+    let Ok(meta) = jsonschema::meta::validator_for(document) else {
+        let span = tree.get("$schema").map_or(tree.span.clone(), |draft| draft.span.clone());
+        return findings.add(
+            source,
+            &span,
+            "malformed-schema",
+            "the draft that `$schema` names is not known",
+        );
+    };
+    let mut found: Vec<(Span, String)> = Vec::new();
+    for error in meta.iter_errors(document) {
+        let span = tree.nearest(error.instance_path().as_str()).span.clone();
+        let position = source.position(span.start);
+        let said =
+            findings.iter().any(|item| item.file == source.name && item.position.line == position.line);
+        if !said && found.iter().all(|(place, _)| *place != span) {
+            found.push((span, format!("the value {}", sentence(&error))));
+        }
+    }
+    for (span, message) in found {
+        findings.add(source, &span, "malformed-schema", message);
     }
 }

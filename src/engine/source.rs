@@ -59,6 +59,12 @@ impl Source {
         }
     }
 
+    /// How many bytes of its line stand before an offset.
+    pub fn column_offset(&self, offset: usize) -> usize {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        before.len() - before.rfind('\n').map_or(0, |at| at + 1)
+    }
+
     /// The line at an offset, without its end.
     pub fn line_at(&self, offset: usize) -> &str {
         let offset = offset.min(self.text.len());
@@ -66,15 +72,74 @@ impl Source {
         self.text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or("")
     }
 
-    /// The place of a part of a scalar: quotes, indentation and escapes make it hard to compute, so it is
-    /// searched for, and the whole scalar is the answer where it cannot be found.
-    pub fn locate(&self, scalar: &Span, part: &str, skip: usize) -> Span {
-        let slice = self.text.get(scalar.clone()).unwrap_or("");
-        match slice.match_indices(part).nth(skip) {
-            Some((at, _)) if !part.is_empty() => scalar.start + at..scalar.start + at + part.len(),
-            _ => scalar.clone(),
+    /// Where each byte of a part of a scalar stands in the file, and where the part ends; nothing where it
+    /// cannot be found. Escapes, doubled quotes and folded lines are followed.
+    pub fn offsets(&self, scalar: &Span, part: &str) -> Vec<usize> {
+        let raw = self.text.get(scalar.clone()).unwrap_or("");
+        let found = raw.char_indices().find_map(|(at, _)| Some((at, align(&raw[at..], part)?)));
+        found.map_or_else(Vec::new, |(at, offsets)| {
+            offsets.into_iter().map(|offset| scalar.start + at + offset).collect()
+        })
+    }
+
+    /// A span without the quotes around what it holds.
+    pub fn unquoted(&self, span: &Span) -> Span {
+        let text = self.text.get(span.clone()).unwrap_or("");
+        let quote = ["\"\"\"", "'''", "\"", "'"]
+            .into_iter()
+            .find(|quote| text.len() >= 2 * quote.len() && text.starts_with(quote) && text.ends_with(quote));
+        let width = quote.map_or(0, str::len);
+        span.start + width..span.end - width
+    }
+}
+
+/// Reads `part` at the beginning of the text of a scalar, and says where each byte of it stands.
+fn align(raw: &str, part: &str) -> Option<Vec<usize>> {
+    let mut offsets = Vec::with_capacity(part.len() + 1);
+    let mut at = 0;
+    for c in part.chars() {
+        let rest = &raw[at..];
+        let width = if rest.starts_with(c) && c != '\\' {
+            c.len_utf8()
+        } else if rest.starts_with('\\') {
+            escape(rest, c)?
+        } else if c == ' ' && rest.starts_with('\n') {
+            rest.len() - rest.trim_start().len()
+        } else {
+            return None;
+        };
+        offsets.extend(std::iter::repeat_n(at, c.len_utf8()));
+        at += width;
+        // Indentation of a block, and the second of two quotes, stand for nothing.
+        if c == '\n' {
+            let rest = &raw[at..];
+            let indent = rest.len() - rest.trim_start_matches(' ').len();
+            at +=
+                if part.get(offsets.len()..).is_some_and(|next| next.starts_with(' ')) { 0 } else { indent };
+        } else if c == '\'' && raw[at..].starts_with('\'') && !part[offsets.len()..].starts_with('\'') {
+            at += 1;
         }
     }
+    offsets.push(at);
+    Some(offsets)
+}
+
+/// The width of the escape sequence that stands for a character.
+fn escape(raw: &str, c: char) -> Option<usize> {
+    let next = raw.chars().nth(1)?;
+    let digits = match next {
+        // In a literal string a backslash is itself.
+        _ if c == '\\' => return Some(if next == '\\' { 2 } else { 1 }),
+        'n' => return (c == '\n').then_some(2),
+        't' => return (c == '\t').then_some(2),
+        'r' => return (c == '\r').then_some(2),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        _ => return (c == next).then_some(2),
+    };
+    let number = u32::from_str_radix(raw.get(2..2 + digits)?, 16).ok()?;
+    (char::from_u32(number)? == c).then_some(2 + digits)
 }
 
 impl Tree {
@@ -89,6 +154,14 @@ impl Tree {
         match &self.kind {
             Kind::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
             _ => None,
+        }
+    }
+
+    /// The members of a map; nothing of anything else.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            Kind::Map(entries) => entries,
+            _ => &[],
         }
     }
 
@@ -134,5 +207,33 @@ impl Tree {
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place of the word `w` in a scalar, whose text holds it at some offset.
+    fn found(file: &str, text: &str) -> Option<usize> {
+        let offsets = Source::new("a", file).offsets(&(0..file.len()), text);
+        let at = text.find('w').unwrap();
+        offsets.get(at).copied()
+    }
+
+    #[test]
+    fn a_part_of_a_scalar_is_found_behind_escapes_quotes_and_folds() {
+        for (file, text) in [
+            ("\"a w\"", "a w"),
+            (r#""\u00e9\t\"w""#, "\u{e9}\t\"w"),
+            (r"'it''s w'", "it's w"),
+            (r"'\d w'", r"\d w"),
+            ("\"a\n    w\"", "a w"),
+            ("\"\"\"\n  a\n  w\"\"\"", "  a\n  w"),
+            ("|\n    a\n    w\n", "a\nw\n"),
+        ] {
+            assert_eq!(found(file, text), file.rfind('w'), "{file}");
+        }
+        assert_eq!(found("\"a\"", "w"), None);
     }
 }

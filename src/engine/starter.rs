@@ -4,9 +4,10 @@ mod manifest;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::diagnostic::suggestion;
+use crate::inputs::MANAGED_BY;
 use crate::kinds::{KindRow, Kinds};
 use crate::names::DNS_LABEL;
+use crate::samples::samples;
 use crate::service::{Files, KindRef};
 use crate::types::{Member, Type};
 
@@ -42,7 +43,9 @@ pub fn starter(service_type: &str, kind: &str, kinds: &Kinds) -> Result<Files, S
     files.insert(format!("{folder}/mapping.toml"), mapping(&names, kind, &Type::schema(schema)));
     files.insert(format!("{folder}/{}", names.template), manifest.text);
     files.insert(format!("{folder}/README.md"), readme(&names, kind));
-    files.insert(format!("schemas/{service_type}.json"), spec_schema(service_type, manifest.inputs));
+    let schema = spec_schema(service_type, manifest.inputs);
+    files.extend(cases(&names, kind, &schema));
+    files.insert(format!("schemas/{service_type}.json"), pretty(&schema));
     Ok(files)
 }
 
@@ -55,8 +58,7 @@ fn find<'k>(text: &str, kinds: &'k Kinds) -> Result<(&'k KindRef, &'k KindRow), 
     kinds.iter().find(|(known, _)| **known == wanted).ok_or_else(|| match kinds.nearest(&wanted) {
         Some(near) => {
             let near = format!("{}/{}", near.api_version, near.kind);
-            let help = suggestion(&near, &[near.as_str()]).unwrap_or_default();
-            format!("there is no kind `{text}`; {help}")
+            format!("there is no kind `{text}`; did you mean `{near}`?")
         }
         None => format!("there is no kind `{text}`; a CustomResourceDefinition in schemas/crds/ adds one"),
     })
@@ -202,21 +204,63 @@ fn readme(names: &Names<'_>, kind: &KindRef) -> String {
     )
 }
 
-fn spec_schema(service_type: &str, inputs: Map<String, Json>) -> String {
+/// A case for the manifest, one for the check, and one for each row of the status table.
+fn cases(names: &Names<'_>, kind: &KindRef, schema: &Json) -> Files {
+    let Names { service_type, object, .. } = names;
+    let KindRef { api_version, kind } = kind;
+    let mut files = Files::new();
+    let mut add = |case: &str, file: &str, text: String| {
+        files.insert(format!("testdata/cases/{service_type}/{case}/{file}"), text);
+    };
+    let there = format!("apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: example-x\n");
+    let status = "operation: status\n".to_owned();
+
+    let assert = format!("assert:\n  - path: /manifests/{object}/kind\n    value: {kind}\n");
+    add("a-spec-makes-its-object", "case.yaml", format!("operation: create\n{assert}"));
+    let spec = samples(schema).into_iter().next().unwrap_or_default();
+    add("a-spec-makes-its-object", "spec.json", pretty(&spec));
+
+    let assert = "assert:\n  - path: /problem/status\n    value: 400\n";
+    add("a-label-of-the-service-is-refused", "case.yaml", format!("operation: create\n{assert}"));
+    let mut spec = spec;
+    spec["metadata"]["labels"] = json!({ MANAGED_BY: "me" });
+    add("a-label-of-the-service-is-refused", "spec.json", pretty(&spec));
+
+    add("an-object-that-is-there-is-running", "case.yaml", status.clone());
+    add("an-object-that-is-there-is-running", "objects.yaml", there.clone());
+    let golden = format!("status: RUNNING\nmessage: the {kind} exists\nrule: there\n");
+    add("an-object-that-is-there-is-running", "status.yaml", golden);
+
+    add("an-object-that-is-gone-is-deleted", "case.yaml", status);
+    let golden = format!("status: DELETED\nmessage: the {kind} is gone\nrule: gone\n");
+    add("an-object-that-is-gone-is-deleted", "status.yaml", golden);
+
+    let previous = "previous:\n  status: RUNNING\n  message: the object exists\n";
+    let case = "an-object-that-is-being-deleted-keeps-its-status";
+    add(case, "case.yaml", format!("operation: status\n{previous}"));
+    add(case, "objects.yaml", format!("{there}  deletionTimestamp: \"2026-01-01T00:00:00Z\"\n"));
+    add(case, "status.yaml", "status: RUNNING\nmessage: the object exists\nrule: being deleted\n".to_owned());
+    files
+}
+
+fn spec_schema(service_type: &str, inputs: Map<String, Json>) -> Json {
     let mut required = vec!["service_type".to_owned(), "metadata".to_owned()];
     required.extend(inputs.keys().cloned());
     let mut properties = Map::new();
     properties.insert("service_type".to_owned(), json!({ "const": service_type }));
     properties.insert("metadata".to_owned(), metadata());
     properties.extend(inputs);
-    let schema = json!({
+    json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("The spec of a {service_type}"),
         "type": "object",
         "required": required,
         "properties": properties,
-    });
-    serde_json::to_string_pretty(&schema).map(|text| text + "\n").unwrap_or_default()
+    })
+}
+
+fn pretty(document: &Json) -> String {
+    serde_json::to_string_pretty(document).map(|text| text + "\n").unwrap_or_default()
 }
 
 fn metadata() -> Json {

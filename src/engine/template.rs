@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value as Json;
 
-use crate::diagnostic::{Findings, suggestion};
+use crate::diagnostic::{Findings, Help, nearest, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf, Place};
 use crate::provenance::Field;
 use crate::read::read;
@@ -77,6 +77,11 @@ const DIRECTIVES: [&str; 4] = ["$for", "$if", "$let", "$value"];
 impl Template {
     pub fn load(source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let tree = read(source, compiler.findings)?;
+        Self::of(tree, source, compiler, names)
+    }
+
+    /// A template that is a part of a file.
+    pub fn of(tree: Tree, source: &Source, compiler: &mut Compiler<'_>, names: &Names) -> Option<Self> {
         let root = Parser { source, compiler }.node(&tree, names)?;
         Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
@@ -103,6 +108,19 @@ impl Template {
         let mut paths = Vec::new();
         self.root.paths("", &mut paths);
         paths
+    }
+
+    /// The expression that is the whole value at a path of literal keys.
+    pub fn expression_at(&self, path: &[&str]) -> Option<&Expression> {
+        let mut node = &self.root;
+        for key in path {
+            let Node::Map(members) = node else { return None };
+            node = members.iter().find(|(name, _)| name == key).map(|(_, node)| node)?;
+        }
+        match node {
+            Node::Leaf(Leaf::Lone(expression), _) => Some(expression),
+            _ => None,
+        }
     }
 
     /// The places where the template goes one of two ways.
@@ -199,11 +217,16 @@ impl Each {
         names: &Names,
     ) -> Option<(Self, Names)> {
         let Some((variables, list)) = text.split_once(" in ") else {
-            let help = "write `name in list`, or `key, value in map | items`".to_owned();
+            let help = "write `name in list`, or `key, value in map | items`";
             compiler.findings.add_with_help(source, span, "malformed-loop", "a loop needs `in`", Some(help));
             return None;
         };
         let variables: Vec<Arc<str>> = variables.split(',').map(|name| name.trim().into()).collect();
+        if let Some(wrong) = variables.iter().find(|name| !is_identifier(name)) {
+            let message = format!("`{wrong}` cannot name a variable: it takes letters, digits and `_`");
+            compiler.findings.add(source, span, "malformed-loop", message);
+            return None;
+        }
         let list = compiler.expression(source, span, list.trim(), names)?;
         let mut inner = names.clone();
         inner.opaque("index");
@@ -227,6 +250,13 @@ impl Each {
         }
         Some((Self { names: variables, list }, inner))
     }
+}
+
+/// Whether a name can stand in an expression.
+pub fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 struct Parser<'p, 'c> {
@@ -279,7 +309,12 @@ impl Parser<'_, '_> {
 
     fn directed(&mut self, entries: &[Entry], names: &Names) -> Option<Node> {
         self.unknown_directives(entries);
-        let find = |key: &str| entries.iter().find(|entry| entry.key == key);
+        // A misspelt directive is reported once, and read as the one that is meant.
+        let find = |key: &str| {
+            let meant =
+                |entry: &&Entry| entry.key.starts_with('$') && nearest(&entry.key, DIRECTIVES) == Some(key);
+            entries.iter().find(|entry| entry.key == key).or_else(|| entries.iter().find(meant))
+        };
         let mut inner = names.clone();
         let each = match find("$for") {
             None => None,
@@ -291,27 +326,45 @@ impl Parser<'_, '_> {
                 Some(each)
             }
         };
-        let mut lets = Vec::new();
-        if let Some(Entry { value: Tree { kind: Kind::Map(members), .. }, .. }) = find("$let") {
-            for member in members {
-                let text = self.text(member)?;
-                let expression = self.compiler.expression(self.source, &member.value.span, &text, &inner)?;
-                inner.alias(&member.key, &Reads::again(&expression));
-                lets.push((member.key.as_str().into(), expression));
-            }
-        }
+        let lets = find("$let").map_or(Some(Vec::new()), |entry| self.lets(entry, &mut inner));
         let when = match find("$if") {
-            None => None,
-            Some(entry) => {
-                let text = self.text(entry)?;
-                Some(self.compiler.expression(self.source, &entry.value.span, &text, &inner)?)
-            }
+            None => Some(None),
+            Some(entry) => self.text(entry).and_then(|text| {
+                self.compiler.expression(self.source, &entry.value.span, &text, &inner).map(Some)
+            }),
         };
         let body = match find("$value") {
-            Some(entry) => self.node(&entry.value, &inner)?,
-            None => self.map(entries.iter().filter(|entry| !entry.key.starts_with('$')), &inner)?,
+            Some(entry) => self.node(&entry.value, &inner),
+            None => self.map(entries.iter().filter(|entry| !entry.key.starts_with('$')), &inner),
         };
-        Some(Node::Directed(Box::new(Directed { lets, each, when, body })))
+        Some(Node::Directed(Box::new(Directed { lets: lets?, each, when: when?, body: body? })))
+    }
+
+    fn lets(&mut self, entry: &Entry, names: &mut Names) -> Option<Vec<(Arc<str>, Expression)>> {
+        let Kind::Map(members) = &entry.value.kind else {
+            let message =
+                format!("`$let` takes a map of names and expressions, found {}", entry.value.noun());
+            self.compiler.findings.add(self.source, &entry.value.span, "wrong-type", message);
+            return None;
+        };
+        let mut lets = Vec::new();
+        let mut whole = true;
+        for member in members {
+            let expression = self
+                .text(member)
+                .and_then(|text| self.compiler.expression(self.source, &member.value.span, &text, names));
+            match expression {
+                Some(expression) => {
+                    names.alias(&member.key, &Reads::again(&expression));
+                    lets.push((member.key.as_str().into(), expression));
+                }
+                None => {
+                    names.opaque(&member.key);
+                    whole = false;
+                }
+            }
+        }
+        whole.then_some(lets)
     }
 
     fn unknown_directives(&mut self, entries: &[Entry]) {
@@ -354,14 +407,39 @@ pub fn literal<'t>(
     source: &Source,
     findings: &mut Findings,
 ) -> Option<&'t str> {
-    let value = template.tree.get(key);
-    match value.and_then(Tree::as_str) {
+    let Some(value) = template.tree.get(key) else {
+        return missing(template, key, source, findings);
+    };
+    match value.as_str() {
         Some(text) if !text.contains("{{") => Some(text),
         _ => {
-            let span = value.map_or(&template.tree.span, |value| &value.span);
-            let message = format!("`{key}` of a manifest is a literal, never computed");
-            findings.add(source, span, "not-literal", message);
+            let message = format!("`{key}` of a manifest is a literal text, never computed");
+            findings.add(source, &value.span, "not-literal", message);
             None
         }
     }
+}
+
+/// Every manifest has these keys; a near one that Kubernetes does not know is the one that is meant.
+fn missing<'t>(
+    template: &'t Template,
+    key: &str,
+    source: &Source,
+    findings: &mut Findings,
+) -> Option<&'t str> {
+    const KNOWN: [&str; 6] = ["apiVersion", "kind", "metadata", "spec", "data", "status"];
+    let mut strangers = template.tree.entries().iter().filter(|entry| !KNOWN.contains(&entry.key.as_str()));
+    let meant = strangers.find(|entry| nearest(&entry.key, KNOWN) == Some(key));
+    match meant {
+        Some(entry) => {
+            let message = format!("`{}` is not a key of a manifest", entry.key);
+            let help = Help::replace(format!("did you mean `{key}`?"), key);
+            findings.add_with_help(source, &entry.key_span, "unknown-key", message, Some(help));
+        }
+        None => {
+            let message = format!("the key `{key}` is missing; every manifest has it");
+            findings.add(source, &template.tree.span, "missing-key", message);
+        }
+    }
+    None
 }

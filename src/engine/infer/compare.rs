@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use minijinja::machinery::ast::{CallArg, CompareOpKind, Expr};
 
 use super::{Inference, argument, range, written};
-use crate::diagnostic::{nearest, suggestion};
+use crate::diagnostic::{Help, nearest, suggestion};
 use crate::source::Span;
 use crate::types::{Form, Type, Words, nouns};
 
@@ -117,13 +117,18 @@ impl Inference<'_> {
                     span,
                     "impossible-value",
                     message,
-                    Some(format!("`{name}` is one of: {}", right.join(", "))),
+                    Some(format!("`{name}` is one of: {}", right.join(", ")).into()),
                 );
             }
             (Words::Known(_), [word]) => {
                 if let Some(meant) = near_miss(word, &right) {
                     let message = format!("`{name}` is not known to be '{word}'");
-                    self.add(span, "impossible-value", message, Some(format!("did you mean `{meant}`?")));
+                    self.add(
+                        span,
+                        "impossible-value",
+                        message,
+                        Some(Help::name(format!("did you mean `{meant}`?"), word, meant)),
+                    );
                 }
             }
             _ => {}

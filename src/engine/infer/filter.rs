@@ -28,9 +28,9 @@ impl Inference<'_> {
             }
             other => {
                 let args = self.arguments(&filter.args);
-                if let Some(attribute) = keyword(&filter.args, "attribute") {
+                if let Some((attribute, at)) = keyword(&filter.args, "attribute") {
                     let item = base.items().unwrap_or_default();
-                    self.attribute(&item, &name, &attribute, range(filter.span()));
+                    self.attribute(&item, &name, &attribute, at);
                 }
                 self.plain(other, &base, &args, &name, span)
             }
@@ -124,8 +124,7 @@ impl Inference<'_> {
 
     fn mapped(&mut self, base: &Type, name: &str, args: &[CallArg<'_>], span: Span) -> Type {
         let item = self.walked(base, name, span.clone());
-        if let Some(attribute) = keyword(args, "attribute") {
-            let at = args.first().map_or(span, |arg| range(argument(arg).span()));
+        if let Some((attribute, at)) = keyword(args, "attribute") {
             let kind = self.attribute(&item, name, &attribute, at);
             let default = args.iter().find_map(|arg| match arg {
                 CallArg::Kwarg("default", value) => Some(self.visit(value)),
@@ -144,11 +143,16 @@ impl Inference<'_> {
     fn attribute(&mut self, item: &Type, list: &str, path: &str, span: Span) -> Type {
         let mut here = item.clone();
         let mut of = format!("{list}[]");
+        // The place of one step of the path, where what is marked is the path in its quotes.
+        let exact = span.len() == path.len() + 2;
+        let mut at = span.start + 1;
         for key in path.split('.') {
+            let span = if exact { at..at + key.len() } else { span.clone() };
+            at += key.len() + 1;
             let name = format!("{of}.{key}");
             here = match key.parse::<usize>() {
                 Ok(_) => here.items().unwrap_or_default(),
-                Err(_) => self.named_member(&here, &of, key, &name, span.clone()),
+                Err(_) => self.named_member(&here, &of, key, &name, span),
             };
             of = name;
         }
@@ -160,9 +164,10 @@ fn constant(expression: &Expr<'_>) -> Option<String> {
     expression.as_const()?.as_str().map(str::to_owned)
 }
 
-fn keyword(args: &[CallArg<'_>], name: &str) -> Option<String> {
+/// The text of a named argument, and its place.
+fn keyword(args: &[CallArg<'_>], name: &str) -> Option<(String, Span)> {
     args.iter().find_map(|arg| match arg {
-        CallArg::Kwarg(key, value) if *key == name => constant(value),
+        CallArg::Kwarg(key, value) if *key == name => Some((constant(value)?, range(value.span()))),
         _ => None,
     })
 }

@@ -39,69 +39,59 @@ fn mistakes(text: &str) -> Vec<Mistake> {
     infer(&parse_expr(text).unwrap(), &names()).1
 }
 
+/// Expression, code, what is marked, part of the help.
+const MISTAKES: &[(&str, &str, &str, &str)] = &[
+    ("spec.nmae", "unknown-path", "nmae", "`name`"),
+    ("spec['nmae']", "unknown-path", "'nmae'", "`name`"),
+    ("spec.net.prots", "unknown-path", "prots", "`ports`"),
+    ("spec.net.ports[0].numbr", "unknown-path", "numbr", "`number`"),
+    ("(spec.net.ports | first).numbr", "unknown-path", "numbr", "`number`"),
+    ("spec.net.ports | map(attribute='numbr') | list", "unknown-path", "'numbr'", "`number`"),
+    ("spec.net.ports | selectattr('sen', 'eq', 'inside') | list", "unknown-path", "'sen'", "`seen`"),
+    ("spec.net.ports | duplicates(attribute='numbr')", "unknown-path", "", "`number`"),
+    ("(spec.net.ports or []) | last | default({'number': 1}) == spec.nmae", "unknown-path", "nmae", "`name`"),
+    ("settings.knd", "unknown-path", "knd", "`kind`"),
+    ("spec.mode == 'fats'", "impossible-value", "'fats'", "`fast`"),
+    ("'fats' != spec.mode", "impossible-value", "'fats'", "`fast`"),
+    ("spec.mode in ['fast', 'slwo']", "impossible-value", "'slwo'", "`slow`"),
+    ("spec.mode not in ['slwo']", "impossible-value", "'slwo'", "`slow`"),
+    ("spec.net.ports | rejectattr('seen', 'eq', 'insde') | list", "impossible-value", "'insde'", "`inside`"),
+    (
+        "spec.net.ports | selectattr('seen', 'in', ['outsid']) | list",
+        "impossible-value",
+        "'outsid'",
+        "`outside`",
+    ),
+    ("(settings.kind if spec.mode else 'C') == 'D'", "impossible-value", "'D'", "`A`"),
+    ("spec.net.ports[0].reason == 'CrashLoopBackoff'", "impossible-value", "'CrashLoopBackoff'", "BackOff"),
+    ("settings.kind == spec.mode", "impossible-value", "", "A, B"),
+    ("spec.count == '3'", "forms-differ", "'3'", ""),
+    ("spec.count < spec.name", "forms-differ", "", ""),
+    ("spec.count + spec.name", "forms-differ", "", ""),
+    ("spec.count | quantity > 0", "forms-differ", "0", ""),
+    ("spec.name - 1", "not-a-number", "", ""),
+    ("spec.name.first", "member-of-no-map", "first", ""),
+    ("spec.net.ports.number", "member-of-no-map", "number", "map(attribute='number')"),
+    ("spec.name[0]", "item-of-scalar", "", ""),
+    ("spec.count | list", "not-a-list", "", ""),
+    ("spec.name | map(attribute='x') | list", "not-a-list", "", ""),
+    ("spec.labels | lower", "forms-differ", "", ""),
+    ("spec.net.ports | items", "forms-differ", "", ""),
+];
+
 #[test]
 fn each_mistake_is_found_where_it_stands() {
-    // expression, code, what is marked, part of the help
-    let cases = [
-        ("spec.nmae", "unknown-path", "nmae", "`name`"),
-        ("spec['nmae']", "unknown-path", "'nmae'", "`name`"),
-        ("spec.net.prots", "unknown-path", "prots", "`ports`"),
-        ("spec.net.ports[0].numbr", "unknown-path", "numbr", "`number`"),
-        ("(spec.net.ports | first).numbr", "unknown-path", "numbr", "`number`"),
-        ("spec.net.ports | map(attribute='numbr') | list", "unknown-path", "'numbr'", "`number`"),
-        ("spec.net.ports | selectattr('sen', 'eq', 'inside') | list", "unknown-path", "'sen'", "`seen`"),
-        ("spec.net.ports | duplicates(attribute='numbr')", "unknown-path", "", "`number`"),
-        (
-            "(spec.net.ports or []) | last | default({'number': 1}) == spec.nmae",
-            "unknown-path",
-            "nmae",
-            "`name`",
-        ),
-        ("settings.knd", "unknown-path", "knd", "`kind`"),
-        ("spec.mode == 'fats'", "impossible-value", "'fats'", "`fast`"),
-        ("'fats' != spec.mode", "impossible-value", "'fats'", "`fast`"),
-        ("spec.mode in ['fast', 'slwo']", "impossible-value", "'slwo'", "`slow`"),
-        ("spec.mode not in ['slwo']", "impossible-value", "'slwo'", "`slow`"),
-        (
-            "spec.net.ports | rejectattr('seen', 'eq', 'insde') | list",
-            "impossible-value",
-            "'insde'",
-            "`inside`",
-        ),
-        (
-            "spec.net.ports | selectattr('seen', 'in', ['outsid']) | list",
-            "impossible-value",
-            "'outsid'",
-            "`outside`",
-        ),
-        ("(settings.kind if spec.mode else 'C') == 'D'", "impossible-value", "'D'", "`A`"),
-        (
-            "spec.net.ports[0].reason == 'CrashLoopBackoff'",
-            "impossible-value",
-            "'CrashLoopBackoff'",
-            "BackOff",
-        ),
-        ("settings.kind == spec.mode", "impossible-value", "", "A, B"),
-        ("spec.count == '3'", "forms-differ", "'3'", ""),
-        ("spec.count < spec.name", "forms-differ", "", ""),
-        ("spec.count + spec.name", "forms-differ", "", ""),
-        ("spec.count | quantity > 0", "forms-differ", "0", ""),
-        ("spec.name - 1", "not-a-number", "", ""),
-        ("spec.name.first", "member-of-no-map", "first", ""),
-        ("spec.net.ports.number", "member-of-no-map", "number", "map(attribute='number')"),
-        ("spec.name[0]", "item-of-scalar", "", ""),
-        ("spec.count | list", "not-a-list", "", ""),
-        ("spec.name | map(attribute='x') | list", "not-a-list", "", ""),
-        ("spec.labels | lower", "forms-differ", "", ""),
-        ("spec.net.ports | items", "forms-differ", "", ""),
-    ];
-    for (text, code, marked, help) in cases {
+    for (text, code, marked, help) in MISTAKES {
         let found = mistakes(text);
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert_eq!(found[0].code, code, "{text}: {}", found[0].message);
+        assert_eq!(found[0].code, *code, "{text}: {}", found[0].message);
         let slice = &text[found[0].span.clone()];
-        assert!(marked.is_empty() || slice == marked, "{text}: {slice}");
-        assert!(found[0].help.as_deref().unwrap_or_default().contains(help), "{text}: {:?}", found[0].help);
+        assert!(marked.is_empty() || slice == *marked, "{text}: {slice}");
+        assert!(
+            found[0].help.as_ref().map_or("", |help| &help.text).contains(help),
+            "{text}: {:?}",
+            found[0].help
+        );
     }
 }
 

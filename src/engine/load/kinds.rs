@@ -1,7 +1,7 @@
 //! The kinds that a mapping names, compared with those that exist.
 
 use crate::decode::Text;
-use crate::diagnostic::suggestion;
+use crate::diagnostic::{Help, suggestion};
 use crate::service::KindRef;
 use crate::source::{Source, Span};
 use crate::template::Template;
@@ -40,7 +40,9 @@ impl Rules<'_, '_> {
     }
 
     fn known_kind(&mut self, source: &Source, named: &KindRef, api_version: &Span, kind: &Span) {
-        if self.kinds.is_empty() || self.kinds.get(named).is_some() {
+        // One that is missing was reported as such.
+        let missing = named.kind.is_empty() || named.api_version.is_empty();
+        if missing || self.kinds.is_empty() || self.kinds.get(named).is_some() {
             return;
         }
         let meant = self.kinds.nearest(named).cloned();
@@ -50,14 +52,15 @@ impl Rules<'_, '_> {
             None => (kind, format!("there is no kind `{}` in `{}`", named.kind, named.api_version)),
         };
         let help = match (elsewhere, &meant) {
-            (Some(meant), _) => suggestion(&named.api_version, &[&meant.api_version])
-                .map(|_| format!("did you mean `{}`?", meant.api_version)),
+            (Some(meant), _) => suggestion(&named.api_version, &[&meant.api_version]),
             (None, Some(meant)) if meant.api_version == named.api_version => {
-                Some(format!("did you mean `{}`?", meant.kind))
+                Some(Help::replace(format!("did you mean `{}`?", meant.kind), &meant.kind))
             }
-            (None, Some(meant)) => Some(format!("did you mean `{}` of `{}`?", meant.kind, meant.api_version)),
+            (None, Some(meant)) => {
+                Some(format!("did you mean `{}` of `{}`?", meant.kind, meant.api_version).into())
+            }
             (None, None) => {
-                Some("put the CustomResourceDefinition of a kind of your own into schemas/crds/".to_owned())
+                Some("put the CustomResourceDefinition of a kind of your own into schemas/crds/".into())
             }
         };
         self.compiler.findings.add_with_help(source, span, "unknown-kind", message, help);

@@ -7,15 +7,14 @@ use serde_json::Value as Json;
 use crate::format::{Mapping, Setting, SettingKind};
 use crate::kinds::Kinds;
 use crate::reads::Names;
-use crate::schema::Schema;
 use crate::service::KindRef;
 use crate::types::Type;
 
-pub(super) fn base(mapping: &Mapping, kinds: &Kinds, spec: &Schema, patch: Option<&Schema>) -> Names {
+pub(super) fn base(mapping: &Mapping, kinds: &Kinds, spec: &Json, patch: Option<&Json>) -> Names {
     let mut names = Names::default();
-    names.typed_root("spec", Type::schema(Arc::new(spec.document.clone())));
+    names.typed_root("spec", Type::schema(Arc::new(spec.clone())));
     if let Some(patch) = patch {
-        names.typed_root("patch", Type::schema(Arc::new(patch.document.clone())));
+        names.typed_root("patch", Type::schema(Arc::new(patch.clone())));
     }
     let settings =
         mapping.settings.0.iter().map(|(name, setting)| (name.value.as_str(), setting_type(setting)));
@@ -23,16 +22,22 @@ pub(super) fn base(mapping: &Mapping, kinds: &Kinds, spec: &Schema, patch: Optio
     names.typed_root("dcm", dcm(mapping));
     let said = Type::words(mapping.status.values.iter().map(|word| word.value.as_str()));
     names.typed_root("previous", Type::map([("status", said), ("message", Type::text())]));
+    // A name that is taken is reported, and keeps its first meaning.
+    let mut add = |name: &str, kind: Type| {
+        if !names.has(name) {
+            names.typed_root(name, kind);
+        }
+    };
     for watch in &mapping.watch {
         let kind = object_type(kinds, &watch.api_version.value, &watch.kind.value);
         if let Some(all) = &watch.all {
-            names.typed_root(&all.value, Type::list(kind.clone()));
+            add(&all.value, Type::list(kind.clone()));
         }
-        names.typed_root(&watch.name.value, kind);
+        add(&watch.name.value, kind);
     }
     for lookup in &mapping.lookup {
         let kind = object_type(kinds, &lookup.api_version.value, &lookup.kind.value);
-        names.typed_root(&lookup.name.value, if lookup.list { Type::list(kind) } else { kind });
+        add(&lookup.name.value, if lookup.list { Type::list(kind) } else { kind });
     }
     names
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decode::Text;
+use crate::decode::{Number, Text};
 use crate::diagnostic::suggestion;
 use crate::expression::{Compiler, Expression, Mixture, Place};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::template::{Each, Template, literal};
 use crate::types::{Member, Type};
 
-use super::flip;
+use super::{flip, manifest};
 
 /// Where the controllers of Kubernetes keep the template of their pods, whatever their kind.
 const POD_TEMPLATE: &str = "/spec/template";
@@ -93,6 +93,10 @@ impl Rules<'_, '_> {
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
+        if text.is_missing() {
+            self.broken = true;
+            return None;
+        }
         let names = self.names.clone();
         let compiled = self.compiler.expression(self.source, &text.span, &text.value, &names);
         self.broken |= compiled.is_none();
@@ -100,6 +104,10 @@ impl Rules<'_, '_> {
     }
 
     fn mixture(&mut self, text: &Text) -> Option<Mixture> {
+        if text.is_missing() {
+            self.broken = true;
+            return None;
+        }
         let names = self.names.clone();
         let compiled = self.compiler.mixture(self.source, &text.span, &text.value, &names);
         self.broken |= compiled.is_none();
@@ -124,6 +132,7 @@ impl Rules<'_, '_> {
             if self.names.has(&name.value) {
                 let message = format!("`{}` is the name of another variable", name.value);
                 self.compiler.findings.add(self.source, &name.span, "name-taken", message);
+                continue;
             }
             if let Some(expression) = self.expression(text) {
                 self.names.alias(&name.value, &Reads::again(&expression));
@@ -142,6 +151,7 @@ impl Rules<'_, '_> {
         for (index, object) in self.mapping.object.iter().enumerate() {
             let when = object.when.as_ref().map(|when| self.expression(when));
             if let Some(owner) = &object.owned_by
+                && !owner.is_missing()
                 && !known[..index].contains(&owner.value.as_str())
             {
                 let message = format!("`{}` is not an object that stands before this one", owner.value);
@@ -158,6 +168,7 @@ impl Rules<'_, '_> {
                 continue;
             };
             let source = source.clone();
+            manifest::lint(&template, &source, self.compiler.findings);
             let api_version = literal(&template, "apiVersion", &source, self.compiler.findings);
             let kind = literal(&template, "kind", &source, self.compiler.findings);
             let (Some(api_version), Some(kind), Some(when)) = (api_version, kind, flip(when)) else {
@@ -213,6 +224,10 @@ impl Rules<'_, '_> {
 
     /// Whether a root is still there must be known without asking the cluster.
     fn unwatched_roots(&mut self, objects: &[ObjectRule], watches: &[WatchRule]) {
+        let kinds = self.mapping.watch.iter().flat_map(|watch| [&watch.api_version, &watch.kind]);
+        if kinds.into_iter().any(Text::is_missing) {
+            return;
+        }
         for rule in objects.iter().filter(|rule| rule.root) {
             let named = self.mapping.object.iter().find(|object| object.name.value == rule.name);
             let watched =
@@ -284,11 +299,7 @@ impl Rules<'_, '_> {
         let detail = self.mixture(&check.detail);
         self.names = outer;
         let (condition, fails_when) = condition?;
-        let status = u16::try_from(check.status.unwrap_or(400)).unwrap_or(0);
-        if ![400, 404, 409, 422].contains(&status) {
-            let message = "the status of a refusal is 400, 404, 409 or 422";
-            self.compiler.findings.add(self.source, &check.span, "unknown-refusal", message);
-        }
+        let status = self.refusal(check.status.as_ref());
         let lookups =
             self.needed_lookups(condition.roots().chain(each.iter().flat_map(|each| each.list.roots())));
         Some(CheckRule {
@@ -302,6 +313,18 @@ impl Rules<'_, '_> {
             detail: detail?,
             lookups,
         })
+    }
+
+    fn refusal(&mut self, number: Option<&Number>) -> u16 {
+        let Some(number) = number else { return 400 };
+        let known = [400, 404, 409, 422];
+        if !known.contains(&number.value) {
+            let message = format!("{} is not the status of a refusal", number.value);
+            let help = "400 (the request is wrong), 404, 409 or 422 (right, but not now)";
+            let findings = &mut self.compiler.findings;
+            findings.add_with_help(self.source, &number.span, "unknown-refusal", message, Some(help));
+        }
+        u16::try_from(number.value).unwrap_or(400)
     }
 
     fn needed_lookups<'n>(&self, roots: impl Iterator<Item = &'n str>) -> Vec<usize> {
@@ -325,7 +348,8 @@ impl Rules<'_, '_> {
         let settle_from = settle.map(|settle| words(self, &settle.from)).unwrap_or_default();
         let rules: Vec<Option<StatusRule>> = status.rule.iter().map(|rule| self.rule(rule)).collect();
         self.unreachable_rules(&status.rule);
-        if status.rule.last().is_none_or(|rule| rule.when.is_some()) {
+        let written = !status.span.is_empty();
+        if written && status.rule.last().is_none_or(|rule| rule.when.is_some()) {
             let span = status.rule.last().map_or(&status.span, |rule| &rule.span);
             let message = "the last row of a status table has no `when`: one row must always match";
             self.compiler.findings.add(self.source, span, "no-last-row", message);
@@ -350,7 +374,8 @@ impl Rules<'_, '_> {
     /// A status must be one of the table's values.
     fn status_word(&mut self, text: &Text) -> String {
         let values: Vec<&str> = self.mapping.status.values.iter().map(|value| value.value.as_str()).collect();
-        if !values.contains(&text.value.as_str()) {
+        let checkable = !text.is_missing() && !values.is_empty();
+        if checkable && !values.contains(&text.value.as_str()) {
             let message = format!("`{}` is not among the values of this table", text.value);
             let help = suggestion(&text.value, &values);
             self.compiler.findings.add_with_help(self.source, &text.span, "unknown-status", message, help);
@@ -406,6 +431,10 @@ impl Rules<'_, '_> {
         for patch in &update.r#do {
             let index = self.mapping.object.iter().position(|object| object.name.value == patch.object.value);
             let Some(index) = index else {
+                self.broken = true;
+                if patch.object.is_missing() {
+                    continue;
+                }
                 let known: Vec<&str> =
                     self.mapping.object.iter().map(|object| object.name.value.as_str()).collect();
                 let message = format!("`{}` is not an object of this mapping", patch.object.value);

@@ -1,6 +1,6 @@
 //! A template against the schema of the kind that it makes: every key exists, every value may stand there.
 
-use crate::diagnostic::{Findings, suggestion};
+use crate::diagnostic::{Findings, Help, suggestion};
 use crate::expression::Leaf;
 use crate::source::{Entry, Kind, Source, Span, Tree};
 use crate::types::{Form, Member, Type, Words, nouns};
@@ -25,19 +25,30 @@ struct Fields<'f> {
 }
 
 impl Fields<'_> {
+    /// Of a place that could not be read as it was meant, that is said already.
+    fn add(&mut self, span: &Span, code: &'static str, message: String, help: Option<Help>) {
+        if !self.findings.said_at(self.source, span) {
+            self.findings.add_with_help(self.source, span, code, message, help);
+        }
+    }
+
+    fn list(&mut self, nodes: &[Node], items: &[Tree], tree: &Tree, expected: &Type, path: &str) {
+        if !self.is(Form::List, expected, path, &tree.span) {
+            return;
+        }
+        let item = expected.items().unwrap_or_default();
+        for (node, tree) in nodes.iter().zip(items) {
+            self.node(node, tree, &item, &format!("{path}[]"), true);
+        }
+    }
+
     fn node(&mut self, node: &Node, tree: &Tree, expected: &Type, path: &str, in_list: bool) {
         match (node, &tree.kind) {
             (Node::Map(members), Kind::Map(entries)) => {
                 let entries: Vec<&Entry> = entries.iter().collect();
                 self.map(members, &entries, tree, expected, path);
             }
-            (Node::List(nodes), Kind::List(items)) => {
-                let item = self.is(Form::List, expected, path, &tree.span).then(|| expected.items());
-                for (node, tree) in nodes.iter().zip(items).filter(|_| item.is_some()) {
-                    let item = item.clone().flatten().unwrap_or_default();
-                    self.node(node, tree, &item, &format!("{path}[]"), true);
-                }
-            }
+            (Node::List(nodes), Kind::List(items)) => self.list(nodes, items, tree, expected, path),
             (Node::Directed(directed), Kind::Map(entries)) => {
                 self.directed(directed, entries, tree, expected, path, in_list);
             }
@@ -77,7 +88,7 @@ impl Fields<'_> {
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
                     let message = format!("`{inner}` is not a field of this kind");
                     let help = suggestion(key, &known);
-                    self.findings.add_with_help(self.source, &entry.key_span, "unknown-field", message, help);
+                    self.add(&entry.key_span, "unknown-field", message, help);
                 }
                 Member::NoMap(_) => {}
             }
@@ -86,7 +97,6 @@ impl Fields<'_> {
         if self.whole && !misspelt {
             self.required(entries, tree, expected, path);
         }
-        self.selector(members, entries);
     }
 
     fn required(&mut self, entries: &[&Entry], tree: &Tree, expected: &Type, path: &str) {
@@ -99,7 +109,7 @@ impl Fields<'_> {
             let span = entries.first().map_or(&tree.span, |entry| &entry.key_span);
             let owner = if path.is_empty() { "the object".to_owned() } else { format!("`{path}`") };
             let message = format!("{owner} needs the field `{name}`");
-            self.findings.add(self.source, span, "missing-field", message);
+            self.add(span, "missing-field", message, None);
         }
     }
 
@@ -141,7 +151,7 @@ impl Fields<'_> {
         let written = |form: Form| if form == Form::Quantity { Form::Text } else { form };
         if !forms.iter().any(|form| allowed.contains(&written(*form))) {
             let message = format!("`{path}` takes {}, and this is {}", nouns(&allowed), nouns(&forms));
-            self.findings.add(self.source, span, "wrong-field-type", message);
+            self.add(span, "wrong-field-type", message, None);
             return;
         }
         self.words(given, expected, path, span);
@@ -175,7 +185,7 @@ impl Fields<'_> {
                     "the value has a member `{name}`, and `{path}.{name}` is not a field of this kind"
                 );
                 let help = suggestion(name, &known);
-                self.findings.add_with_help(self.source, span, "unknown-field", message, help);
+                self.add(span, "unknown-field", message, help);
             }
             Member::NoMap(_) => {}
         }
@@ -195,87 +205,18 @@ impl Fields<'_> {
         let right: Vec<&str> = allowed.iter().map(String::as_str).collect();
         let first = said.first().map_or("", String::as_str);
         let message = format!("`{path}` never takes '{first}'");
-        self.findings.add_with_help(
-            self.source,
-            span,
-            "impossible-value",
-            message,
-            suggestion(first, &right),
-        );
+        self.add(span, "impossible-value", message, suggestion(first, &right));
     }
 
     fn is(&mut self, form: Form, expected: &Type, path: &str, span: &Span) -> bool {
         match expected.forms() {
             Some(allowed) if !allowed.is_empty() && !allowed.contains(&form) => {
                 let message = format!("`{path}` takes {}, and this is {}", nouns(&allowed), form.noun());
-                self.findings.add(self.source, span, "wrong-field-type", message);
+                self.add(span, "wrong-field-type", message, None);
                 false
             }
             _ => true,
         }
-    }
-
-    /// Where a `selector.matchLabels` stands beside a `template`, the labels of the template must match it.
-    fn selector(&mut self, members: &[(String, Node)], entries: &[&Entry]) {
-        let find = |key: &str| {
-            let index = members.iter().position(|(name, _)| name == key)?;
-            Some((&members[index].1, &entries.get(index)?.value))
-        };
-        let Some((selector, selector_tree)) = find("selector") else { return };
-        let (Some((wanted, span)), Some((template, template_tree))) =
-            (below(selector, selector_tree, &["matchLabels"]), find("template"))
-        else {
-            return;
-        };
-        if !matches!(template, Node::Map(_)) {
-            return;
-        }
-        if let Some(missing) = missing_label(wanted, below(template, template_tree, &["metadata", "labels"]))
-        {
-            let message = format!("the selector does not match its template: {missing}");
-            let help =
-                "write the same labels in both, or let the template's add to the selector's".to_owned();
-            self.findings.add_with_help(self.source, span, "selector-misses-labels", message, Some(help));
-        }
-    }
-}
-
-/// What stands at a path of plain maps.
-fn below<'n>(node: &'n Node, tree: &'n Tree, path: &[&str]) -> Option<(&'n Node, &'n Span)> {
-    let Some((key, rest)) = path.split_first() else {
-        return Some((node, &tree.span));
-    };
-    let Node::Map(members) = node else { return None };
-    let (_, inner) = members.iter().find(|(name, _)| name == key)?;
-    below(inner, tree.get(key)?, rest)
-}
-
-/// Why a selector does not match labels, where that can be seen before anything is rendered.
-fn missing_label(wanted: &Node, labels: Option<(&Node, &Span)>) -> Option<String> {
-    let Some((labels, _)) = labels else {
-        return Some("it has no labels".to_owned());
-    };
-    match (wanted, labels) {
-        (Node::Map(wanted), Node::Map(labels)) => {
-            wanted.iter().find_map(|(key, value)| match labels.iter().find(|(name, _)| name == key) {
-                None => Some(format!("it lacks the label `{key}`")),
-                Some((_, label)) => match (value, label) {
-                    (Node::Literal(value, _), Node::Literal(label, _)) if value != label => {
-                        Some(format!("its label `{key}` is {label}, not {value}"))
-                    }
-                    _ => None,
-                },
-            })
-        }
-        (Node::Leaf(Leaf::Lone(wanted), _), Node::Leaf(Leaf::Lone(labels), _)) => {
-            let known = !wanted.origins.is_empty() && !labels.origins.is_empty();
-            let from = wanted.origins.iter().find(|origin| !labels.origins.contains(origin));
-            from.filter(|_| known).map(|origin| format!("its labels do not come from `{origin}`"))
-        }
-        (Node::Leaf(Leaf::Lone(wanted), _), Node::Map(_)) => {
-            wanted.origins.first().map(|origin| format!("its labels do not come from `{origin}`"))
-        }
-        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use super::sample::Sample;
 use super::{page, pages};
 
 /// Pages whose fences are broken on purpose have a test of their own.
-const PROVEN_ELSEWHERE: &str = "docs/errors/";
+pub(super) const PROVEN_ELSEWHERE: &str = "docs/errors/";
 
 #[test]
 fn every_fence_is_what_its_words_say() {

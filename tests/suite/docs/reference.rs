@@ -87,7 +87,7 @@ fn shape(kind: &str, is_struct: bool) -> String {
     let one = match inner(kind) {
         "Text" => "text".to_owned(),
         "bool" => "true or false".to_owned(),
-        "i64" => "whole number".to_owned(),
+        "i64" | "Number" => "whole number".to_owned(),
         "Tree" => "any value".to_owned(),
         _ if is_struct => "table".to_owned(),
         word => {

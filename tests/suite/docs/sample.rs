@@ -55,6 +55,11 @@ impl Sample {
             mapping.push_str(text);
         }
         let mut files = self.files.clone();
+        // Files of other examples would be left over in this one.
+        files.retain(|path, _| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            path.starts_with("schemas/") || mapping.contains(&format!("\"{name}\""))
+        });
         files.insert("mappings/site/mapping.toml".to_owned(), mapping);
         Service::load(&files, "site", mapwright::kinds::embedded())
     }

@@ -43,8 +43,15 @@ pub struct ControlPlane {
     // In the order in which they are to end; the folder last.
     controller_manager: Option<Process>,
     running_api_server: Option<Process>,
-    _etcd: Process,
+    /// None where the product's sandbox is the API server: it keeps what is stored in itself.
+    etcd: Option<Process>,
     scratch: Scratch,
+}
+
+/// Whether the tests run against the product's own in-memory API server instead of the real control plane:
+/// so if TESTBED is `sandbox`.
+pub fn is_sandbox() -> bool {
+    std::env::var("TESTBED").is_ok_and(|kind| kind == "sandbox")
 }
 
 impl ControlPlane {
@@ -56,8 +63,12 @@ impl ControlPlane {
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
         let scratch = Scratch::new("control-plane")?;
         let port = free_port()?;
-        let (etcd, etcd_url) = start_etcd(&binaries, &scratch)?;
-        let api_server = api_server_command(&binaries, &scratch, port, &etcd_url, &setup)?;
+        let (etcd, api_server) = if is_sandbox() {
+            (None, sandbox_command(port, &setup)?)
+        } else {
+            let (etcd, etcd_url) = start_etcd(&binaries, &scratch)?;
+            (Some(etcd), api_server_command(&binaries, &scratch, port, &etcd_url, &setup)?)
+        };
         let mut plane = Self {
             kubeconfig: scratch.join("admin.kubeconfig"),
             binaries,
@@ -65,12 +76,13 @@ impl ControlPlane {
             api_server,
             controller_manager: None,
             running_api_server: None,
-            _etcd: etcd,
+            etcd,
             scratch,
         };
         plane.kubeconfig = plane.kubeconfig_for("admin", &plane.url())?;
         plane.start_apiserver().await?;
-        if setup.controller_manager {
+        // The sandbox has its controllers in itself.
+        if setup.controller_manager && plane.etcd.is_some() {
             plane.start_controller_manager().await?;
         }
         Ok(plane)
@@ -85,14 +97,16 @@ impl ControlPlane {
     /// on 127.0.0.1 stands in between.
     pub fn kubeconfig_for(&self, user: &str, server: &str) -> Result<PathBuf> {
         let authority = self.scratch.join("apiserver/apiserver.crt");
-        let text = credentials::kubeconfig(server, &authority.to_string_lossy(), user);
+        let authority = self.etcd.is_some().then(|| authority.to_string_lossy().into_owned());
+        let text = credentials::kubeconfig(server, authority.as_deref(), user);
         let port = server.rsplit(':').next().unwrap_or_default();
         let name = if server == self.url() { user.to_owned() } else { format!("{user}-{port}") };
         self.scratch.write(&format!("{name}.kubeconfig"), &text)
     }
 
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        let scheme = if self.etcd.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// A client of `admin`. It belongs to the runtime that it is made in.
@@ -221,6 +235,20 @@ fn api_server_command(
         // Pods here never run, so they need no account.
         .arg("--disable-admission-plugins=ServiceAccount")
         .args(&setup.api_server_flags);
+    Ok(command)
+}
+
+/// The product's in-memory API server. It lies where cargo puts programs: above the folder of a test's own.
+fn sandbox_command(port: u16, setup: &Setup) -> Result<Command> {
+    let ours = std::env::current_exe()?;
+    let found = ours.ancestors().skip(1).take(2).map(|folder| folder.join("mapwright")).find(|p| p.is_file());
+    let binary =
+        found.ok_or_else(|| Failure::new("there is no mapwright beside this program; build it first"))?;
+    let mut command = Command::new(binary);
+    command.args(["sandbox", "--bare", "--port"]).arg(port.to_string());
+    if !setup.controller_manager {
+        command.arg("--no-controllers");
+    }
     Ok(command)
 }
 

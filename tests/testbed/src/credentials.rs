@@ -52,12 +52,16 @@ pub(crate) fn token_file(users: &[String]) -> String {
     lines
 }
 
-/// A kubeconfig is YAML, and JSON is YAML that nobody has to write by hand.
-pub(crate) fn kubeconfig(server: &str, authority: &str, user: &str) -> String {
+/// A kubeconfig is YAML, and JSON is YAML that nobody has to write by hand. Without TLS there is no authority.
+pub(crate) fn kubeconfig(server: &str, authority: Option<&str>, user: &str) -> String {
+    let mut cluster = json!({"server": server});
+    if let Some(authority) = authority {
+        cluster["certificate-authority"] = authority.into();
+    }
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "testbed", "cluster": {"server": server, "certificate-authority": authority}}],
+        "clusters": [{"name": "testbed", "cluster": cluster}],
         "users": [{"name": user, "user": {"token": token_of(user)}}],
         "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": user}}],
         "current-context": "testbed",

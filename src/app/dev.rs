@@ -1,0 +1,191 @@
+//! Everything in one process: a sandbox for a cluster, every mapping, REST, and a bus that is heard here.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::{
+    Running, ServeOptions, StartError, connect_bus, connect_cluster, declared, identity, load, parts,
+    read_settings,
+};
+use crate::bus::{Bus, Message};
+use crate::cluster::Watches;
+use crate::engine::service::Service;
+use crate::engine::source::Source;
+use crate::files::Unreadable;
+use crate::sandbox::{Sandbox, Stages, kubeconfig};
+use crate::settings::Settings;
+
+/// What `dev` is asked to do.
+#[derive(Clone, Debug)]
+pub struct DevOptions {
+    pub root: PathBuf,
+    /// The URL of a NATS server that hears the events as well.
+    pub nats: Option<String>,
+    /// The port of REST on 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// The port of the Kubernetes API on 127.0.0.1; 0 takes a free one.
+    pub api_port: u16,
+    pub kubeconfig_out: Option<PathBuf>,
+    /// A file of stages that come before the built-in ones.
+    pub scenario: Option<PathBuf>,
+}
+
+/// Everything that is ready to run.
+pub struct Dev {
+    /// Where REST is.
+    pub rest: SocketAddr,
+    /// Where the Kubernetes API is.
+    pub cluster: SocketAddr,
+    pub kubeconfig: PathBuf,
+    /// The collections that are served.
+    pub collections: Vec<String>,
+    settings: Settings,
+    running: Running,
+    listener: TcpListener,
+    events: mpsc::UnboundedReceiver<Message>,
+    end: watch::Sender<bool>,
+    sandbox: JoinHandle<()>,
+    /// Whether the kubeconfig is ours to remove.
+    temporary: bool,
+}
+
+impl Dev {
+    /// Starts the sandbox and connects everything to it.
+    pub async fn start(
+        options: DevOptions,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, StartError> {
+        let serve = ServeOptions { types: Vec::new(), root: options.root.clone(), config: None };
+        let services = load(&serve)?;
+        let sandbox = furnished(options.scenario.as_deref())?;
+        let api = bind(options.api_port, "--api-port").await?;
+        let cluster_address = address_of(&api)?;
+        let (file, temporary) = write_kubeconfig(&options, cluster_address)?;
+        let (end, ended) = watch::channel(false);
+        let sandbox = tokio::spawn(run_sandbox(sandbox, api, ended));
+
+        let settings = dev_settings(&serve, &services, &options, &file, environment)?;
+        let cluster = connect_cluster(&settings).await?;
+        let mut bus = match options.nats {
+            Some(_) => connect_bus(&settings).await?,
+            None => Bus::local(),
+        };
+        let events = bus.listen();
+        let resync = settings.monitor.resync_period;
+        let collections = services.iter().map(|service| service.collection.clone()).collect();
+        let parts: Vec<_> =
+            services.into_iter().filter_map(|service| parts(service, &settings, &cluster)).collect();
+        let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));
+        let listener = bind(options.port, "--port").await?;
+        let rest = address_of(&listener)?;
+        let running = Running::start(parts, watches, bus, cluster, &settings, &identity(&listener))?;
+        Ok(Self {
+            rest,
+            cluster: cluster_address,
+            kubeconfig: file,
+            collections,
+            settings,
+            running,
+            listener,
+            events,
+            end,
+            sandbox,
+            temporary,
+        })
+    }
+
+    /// Serves until the process is asked to end; each event is shown as it happens.
+    pub async fn run(self, mut show: impl FnMut(&Message) + Send + 'static) -> Result<(), StartError> {
+        let mut events = self.events;
+        let showing = tokio::spawn(async move {
+            while let Some(message) = events.recv().await {
+                show(&message);
+            }
+        });
+        let ended = self.running.until_asked_to_end(self.listener, &self.settings).await;
+        self.end.send_replace(true);
+        // Both end with what they serve; a panic in one has been told already.
+        let _ = self.sandbox.await;
+        showing.abort();
+        if self.temporary {
+            let _ = std::fs::remove_file(&self.kubeconfig);
+        }
+        ended
+    }
+}
+
+/// The settings of `serve`, with what `dev` knows by itself.
+fn dev_settings(
+    serve: &ServeOptions,
+    services: &[Arc<Service>],
+    options: &DevOptions,
+    kubeconfig: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Settings, StartError> {
+    let first_words: Vec<(String, String)> = services
+        .iter()
+        .flat_map(|service| declared(service))
+        .filter(|setting| setting.required)
+        .filter_map(|setting| Some((setting.env.clone(), setting.allowed.first()?.clone())))
+        .collect();
+    let first_word =
+        |name: &str| first_words.iter().find(|(env, _)| env == name).map(|(_, word)| word.clone());
+    let overlay = |name: &str| match name {
+        "SP_K8S_KUBECONFIG" => Some(kubeconfig.display().to_string()),
+        "SP_NATS_URL" => options.nats.clone(),
+        "SP_NAME" => environment(name).or_else(|| Some("dev".to_owned())),
+        // What a mapping wants to be told and nobody told it is its first possible word.
+        _ => environment(name).or_else(|| first_word(name)),
+    };
+    read_settings(serve, services, &overlay, false)
+}
+
+fn furnished(scenario: Option<&Path>) -> Result<Sandbox, StartError> {
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path);
+        let unreadable = |error| StartError::Unreadable(Unreadable { path: path.to_owned(), error });
+        Ok(Source::new(path.display().to_string(), text.map_err(unreadable)?))
+    };
+    let files = scenario.map(read).transpose()?.into_iter().collect();
+    let stages = Stages::load(files, true, true).map_err(StartError::Mappings)?;
+    let sandbox = Sandbox::start(Some(stages)).map_err(StartError::Other)?;
+    sandbox.furnish().map_err(StartError::Other)?;
+    Ok(sandbox)
+}
+
+async fn run_sandbox(sandbox: Sandbox, listener: TcpListener, mut ended: watch::Receiver<bool>) {
+    let shutdown = async move {
+        let _ = ended.wait_for(|end| *end).await;
+    };
+    sandbox.serve(listener, shutdown).await;
+}
+
+async fn bind(port: u16, option: &str) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind(("127.0.0.1", port)).await;
+    bound.map_err(|error| {
+        StartError::Other(format!("cannot listen on 127.0.0.1:{port}: {error}; choose another {option}"))
+    })
+}
+
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|error| StartError::Other(format!("the port is not known: {error}")))
+}
+
+/// Where the kubeconfig is, and whether it is ours to remove.
+fn write_kubeconfig(options: &DevOptions, address: SocketAddr) -> Result<(PathBuf, bool), StartError> {
+    let (file, temporary) = match &options.kubeconfig_out {
+        Some(file) => (file.clone(), false),
+        None => {
+            let name = format!("mapwright-dev-{}.kubeconfig", address.port());
+            (std::env::temp_dir().join(name), true)
+        }
+    };
+    let written = std::fs::write(&file, kubeconfig(address));
+    written.map_err(|error| StartError::Unreadable(Unreadable { path: file.clone(), error }))?;
+    Ok((file, temporary))
+}
