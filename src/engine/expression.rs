@@ -140,7 +140,10 @@ impl Program {
                     if value.is_undefined() || value.is_none() {
                         return Err(EvalError::new("undefined inside a text", &expression.place));
                     }
-                    out.push_str(&value.to_string());
+                    match value.as_str() {
+                        Some(text) => out.push_str(text),
+                        None => out.push_str(&value.to_string()),
+                    }
                 }
             }
         }

@@ -128,7 +128,11 @@ impl Service {
 /// Sets members that are texts.
 fn lay(map: &mut Map<String, Json>, members: [(&str, &str); 3]) {
     for (key, value) in members {
-        map.insert(key.to_owned(), value.into());
+        match map.get_mut(key) {
+            Some(slot) if slot.as_str() == Some(value) => {}
+            Some(slot) => *slot = value.into(),
+            None => drop(map.insert(key.to_owned(), value.into())),
+        }
     }
 }
 

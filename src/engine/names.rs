@@ -79,14 +79,14 @@ pub fn fingerprint(parts: &[&str]) -> String {
     hex(&digest(parts), 64)
 }
 
-fn digest(parts: &[&str]) -> Vec<u8> {
+fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
         // The length in front keeps ("ab", "c") and ("a", "bc") apart.
         hasher.update(part.len().to_be_bytes());
         hasher.update(part.as_bytes());
     }
-    hasher.finalize().to_vec()
+    hasher.finalize().into()
 }
 
 fn hex(bytes: &[u8], length: usize) -> String {

@@ -6,14 +6,17 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOp
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::attributes::at_path;
 use crate::filters::{self, Own};
 use crate::scope::Scope;
+use crate::value::member;
 
 /// An expression that needs no virtual machine.
 #[derive(Debug)]
 pub(crate) enum Quick {
     Const(Value),
-    Variable(String),
+    /// A variable, and the members that are gone through from there.
+    Path(String, Vec<String>),
     Attribute(Box<Quick>, String),
     Item(Box<Quick>, Value),
     Not(Box<Quick>),
@@ -23,6 +26,9 @@ pub(crate) enum Quick {
     /// Condition, value, other value.
     If(Box<[Quick; 3]>),
     Filter(String, Vec<Quick>),
+    List(Box<Quick>),
+    /// The items of which the value at a path equals another, or those of which it does not.
+    Where(Box<[Quick; 2]>, String, bool),
     /// A filter of ours that takes values alone.
     Own(Own, Vec<Quick>),
 }
@@ -48,8 +54,14 @@ impl Quick {
         let pair = |left, right| Some(Box::new([Self::of(left)?, Self::of(right)?]));
         Some(match expression {
             Expr::Const(constant) => Self::Const(constant.value.clone()),
-            Expr::Var(variable) => Self::Variable(variable.id.to_owned()),
-            Expr::GetAttr(get) => Self::Attribute(boxed(&get.expr)?, get.name.to_owned()),
+            Expr::Var(variable) => Self::Path(variable.id.to_owned(), Vec::new()),
+            Expr::GetAttr(get) => match Self::of(&get.expr)? {
+                Self::Path(root, mut members) => {
+                    members.push(get.name.to_owned());
+                    Self::Path(root, members)
+                }
+                base => Self::Attribute(Box::new(base), get.name.to_owned()),
+            },
             Expr::GetItem(get) => Self::Item(boxed(&get.expr)?, get.subscript_expr.as_const()?),
             Expr::UnaryOp(not) if matches!(not.op, UnaryOpKind::Not) => Self::Not(boxed(&not.expr)?),
             Expr::BinOp(op) => match op.op {
@@ -80,19 +92,36 @@ impl Quick {
                     let CallArg::Pos(value) = arg else { return None };
                     args.push(Self::of(value)?);
                 }
-                match (filters::own(filter.name), args.len()) {
-                    (Some((arity, own)), length) if arity == length => Self::Own(own, args),
-                    _ => Self::Filter(filter.name.to_owned(), args),
-                }
+                Self::filter(filter.name, args)
             }
             _ => return None,
         })
     }
 
+    fn filter(name: &str, mut args: Vec<Self>) -> Self {
+        match (name, args.as_slice(), filters::own(name)) {
+            (_, args_given, Some((arity, own))) if arity == args_given.len() => Self::Own(own, args),
+            ("list", [_], _) => Self::List(Box::new(args.remove(0))),
+            ("selectattr" | "rejectattr", [_, Self::Const(path), Self::Const(test), _], _)
+                if matches!(test.as_str(), Some("eq" | "ne")) && path.as_str().is_some() =>
+            {
+                let path = path.as_str().unwrap_or_default().to_owned();
+                let wanted = (name == "selectattr") == (test.as_str() == Some("eq"));
+                let value = args.remove(3);
+                Self::Where(Box::new([args.remove(0), value]), path, wanted)
+            }
+            _ => Self::Filter(name.to_owned(), args),
+        }
+    }
+
     pub(crate) fn eval(&self, env: &Environment<'_>, scope: &Scope) -> Result<Value, Error> {
         let value = match self {
             Self::Const(value) => value.clone(),
-            Self::Variable(name) => scope.get(name).unwrap_or_default(),
+            Self::Path(root, members) => match scope.get(root) {
+                Some(value) if members.is_empty() => value,
+                Some(value) => follow(&value, members),
+                None => Value::UNDEFINED,
+            },
             Self::Attribute(base, name) => base.eval(env, scope)?.get_attr(name).unwrap_or_default(),
             Self::Item(base, key) => base.eval(env, scope)?.get_item(key).unwrap_or_default(),
             Self::Not(inner) => Value::from(!inner.eval(env, scope)?.is_true()),
@@ -116,6 +145,20 @@ impl Quick {
                 let args: Result<Vec<Value>, Error> = args.iter().map(|arg| arg.eval(env, scope)).collect();
                 env.empty_state().apply_filter(name, &args?)?
             }
+            Self::List(inner) => match inner.eval(env, scope)? {
+                list if list.kind() == ValueKind::Seq => list,
+                other => env.empty_state().apply_filter("list", &[other])?,
+            },
+            Self::Where(pair, path, wanted) => {
+                let (items, other) = (pair[0].eval(env, scope)?, pair[1].eval(env, scope)?);
+                if items.is_undefined() || items.is_none() {
+                    return Ok(Value::from(Vec::<Value>::new()));
+                }
+                let items = items.try_iter()?;
+                Value::from(
+                    items.filter(|item| (at_path(item, path) == other) == *wanted).collect::<Vec<Value>>(),
+                )
+            }
             Self::Own(own, args) => {
                 let args: Result<Vec<Value>, Error> = args.iter().map(|arg| arg.eval(env, scope)).collect();
                 own(&args?)?
@@ -127,6 +170,22 @@ impl Quick {
             _ => Ok(value),
         }
     }
+}
+
+/// What stands at the end of a path; undefined where it leads nowhere.
+fn follow(value: &Value, members: &[String]) -> Value {
+    let mut here = value;
+    for (at, name) in members.iter().enumerate() {
+        match member(here, name) {
+            Some(next) => here = next,
+            // A large map, or an object of another making.
+            None => {
+                let rest = members[at..].iter();
+                return rest.fold(here.clone(), |here, name| here.get_attr(name).unwrap_or_default());
+            }
+        }
+    }
+    here.clone()
 }
 
 #[cfg(test)]
@@ -158,7 +217,7 @@ mod tests {
         "7",
     ];
 
-    const FORMS: [&str; 14] = [
+    const FORMS: [&str; 16] = [
         "<a>",
         "not <a>",
         "<a> and <b>",
@@ -173,6 +232,8 @@ mod tests {
         "<a> | first",
         "<a> | binary_unit",
         "<a> | rejectattr('a', 'eq', <b>) | list",
+        "<a> | selectattr('a.b', 'ne', <b>)",
+        "(<a>).a.b",
     ];
 
     #[test]

@@ -113,6 +113,12 @@ pub fn to_json(value: &Value) -> Result<Option<Json>, String> {
     }
 }
 
+/// A member of a small map.
+pub(crate) fn member<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    let members = value.downcast_object_ref::<Members>()?;
+    members.0.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+}
+
 /// Walks through a map.
 pub(crate) fn for_each_member<E>(
     value: &Value,

@@ -112,8 +112,8 @@ impl<W: Watch> Run<'_, W> {
     }
 
     fn bounded(&self, value: &Value, place: &Arc<Place>) -> Result<(), EvalError> {
-        match value.len() {
-            Some(length) if value.as_str().is_none() && length > MAX_ITEMS => {
+        match value.as_object().and_then(|_| value.len()) {
+            Some(length) if length > MAX_ITEMS => {
                 Err(EvalError::too_large(format!("a list or map of more than {MAX_ITEMS} members"), place))
             }
             _ => Ok(()),
