@@ -16,7 +16,8 @@ use crate::cluster::Prune;
 use crate::engine::case::{Case, CaseFolder, CaseResult, Defaults, Judgement, Outcome, Rewrite};
 use crate::engine::coverage::{Trace, Unreached};
 use crate::engine::diagnostic::{Findings, suggestion};
-use crate::engine::service::{Service, WatchRule};
+use crate::engine::kinds::Kinds;
+use crate::engine::service::{Files, Service, WatchRule};
 use crate::engine::source::Source;
 use crate::files::{MappingRoot, Unreadable, entries};
 use crate::kinds;
@@ -27,6 +28,33 @@ pub const CASES: &str = "testdata/cases";
 
 /// What a type shares with all of its cases.
 const DEFAULTS: &str = "defaults.yaml";
+
+/// The mappings of a root, each compiled when a suite first needs it: while only cases change, the next suite
+/// takes it as it is.
+#[derive(Debug)]
+pub struct Mappings {
+    root: PathBuf,
+    files: Files,
+    types: Vec<String>,
+    kinds: Kinds,
+    findings: Findings,
+    compiled: BTreeMap<String, Result<Arc<Service>, Findings>>,
+}
+
+impl Mappings {
+    pub fn read(root: &Path) -> Result<Self, Unreadable> {
+        let mapping_root = MappingRoot::at(root);
+        let (files, types) = (mapping_root.read()?, mapping_root.types()?);
+        let mut findings = Findings::default();
+        let kinds = kinds::of(&files, &mut findings);
+        Ok(Self { root: root.to_owned(), files, types, kinds, findings, compiled: BTreeMap::new() })
+    }
+
+    fn service(&mut self, name: &str) -> Result<Arc<Service>, Findings> {
+        let compiled = self.compiled.entry(name.to_owned());
+        compiled.or_insert_with(|| Service::load(&self.files, name, &self.kinds).map(Arc::new)).clone()
+    }
+}
 
 /// The cases of a root, and the mappings that they test.
 #[derive(Debug)]
@@ -43,7 +71,7 @@ pub struct Suite {
 #[derive(Debug)]
 struct Tested {
     name: String,
-    service: Service,
+    service: Arc<Service>,
     defaults: Defaults,
     kept: BTreeMap<String, Prune>,
     trace: Option<Arc<Trace>>,
@@ -64,18 +92,16 @@ impl Run {
 }
 
 impl Suite {
-    /// Finds the cases whose name holds `filter`, and compiles their mappings.
-    pub fn open(root: &Path, filter: &str, coverage: bool) -> Result<Self, Unreadable> {
-        let mapping_root = MappingRoot::at(root);
-        let (files, known) = (mapping_root.read()?, mapping_root.types()?);
+    /// Finds the cases whose name holds `filter`, with their mappings.
+    pub fn open(mappings: &mut Mappings, filter: &str, coverage: bool) -> Result<Self, Unreadable> {
+        let root = mappings.root.clone();
         let mut suite = Self {
-            root: root.to_owned(),
+            root: root.clone(),
             tested: Vec::new(),
             cases: Vec::new(),
-            findings: Findings::default(),
+            findings: mappings.findings.clone(),
             unreadable: Vec::new(),
         };
-        let kinds = kinds::of(&files, &mut suite.findings);
         for folder in folders(&root.join(CASES))? {
             let name = name_of(&folder);
             let cases = folders(&folder)?.into_iter().map(|case| format!("{name}/{}", name_of(&case)));
@@ -83,11 +109,11 @@ impl Suite {
             if cases.is_empty() {
                 continue;
             }
-            if !known.contains(&name) {
-                suite.unknown_type(&name, &known);
+            if !mappings.types.contains(&name) {
+                suite.unknown_type(&name, &mappings.types);
                 continue;
             }
-            match Service::load(&files, &name, &kinds) {
+            match mappings.service(&name) {
                 Ok(service) => suite.add(name, service, cases, coverage),
                 Err(findings) => suite.findings.append(findings),
             }
@@ -160,7 +186,7 @@ impl Suite {
         Ok(())
     }
 
-    fn add(&mut self, name: String, service: Service, cases: Vec<String>, coverage: bool) {
+    fn add(&mut self, name: String, service: Arc<Service>, cases: Vec<String>, coverage: bool) {
         let defaults = match self.defaults(&name, &service) {
             Ok(Some(defaults)) => defaults,
             Ok(None) => return,

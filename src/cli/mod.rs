@@ -2,14 +2,19 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod diff;
+mod explain;
 mod init;
+mod offline;
 mod openapi;
+mod rbac;
+mod render;
 mod report;
 mod schema;
 mod serve;
 mod test;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +32,10 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
+    Render(render::Arguments),
+    Explain(explain::Arguments),
+    Diff(diff::Arguments),
+    Rbac(rbac::Arguments),
     Test(test::Arguments),
     Init(init::Arguments),
     Openapi(openapi::Arguments),
@@ -58,11 +67,21 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).into(),
         Command::Check(arguments) => check::run(&arguments).into(),
+        Command::Render(arguments) => render::run(&arguments).into(),
+        Command::Explain(arguments) => explain::run(&arguments).into(),
+        Command::Diff(arguments) => diff::run(&arguments).into(),
+        Command::Rbac(arguments) => rbac::run(&arguments).into(),
         Command::Test(arguments) => test::run(&arguments).into(),
         Command::Init(arguments) => init::run(&arguments).into(),
         Command::Openapi(arguments) => openapi::run(&arguments).into(),
         Command::Schema(arguments) => schema::run(&arguments).into(),
     }
+}
+
+/// Prints a result. Whoever reads it may have seen enough: a closed pipe is no mistake.
+fn result(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Whether standard error is a terminal that shows colour, and nobody objects (no-color.org).

@@ -5,18 +5,19 @@ use std::thread;
 
 use super::End;
 use crate::cases::change::{Look, PAUSE};
-use crate::cases::{CASES, Run, Suite};
+use crate::cases::{CASES, Mappings, Run, Suite};
 use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
 
 /// Run the cases of mappings, and show each leaf that differs.
 ///
-/// Cases are the folders of testdata/cases/<type>/; docs/testing-mappings.md says how to write one.
+/// Cases are the folders of testdata/cases/<type>/; docs/testing-mappings.md says how to write one. The exit
+/// code is 0 where all pass, 1 where one fails, 2 where none is found or one cannot be read.
 ///
 /// Example: mapwright test --filter container/ --coverage
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The folder that holds `mappings`, `schemas` and `testdata/cases`.
-    #[arg(default_value = ".")]
+    #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
     /// Only the cases whose name, `<type>/<case>`, holds this text.
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -36,23 +37,46 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
-    if !arguments.watch {
-        return once(arguments);
+    if arguments.watch {
+        watch(arguments);
     }
-    let folders = ["mappings", "schemas", CASES].map(|folder| arguments.root.join(folder));
-    loop {
-        // Looked at before the run, so that a save during the run is noticed after it.
-        let look = Look::at(&folders);
-        once(arguments);
-        eprintln!("waiting for a change");
-        while look == Look::at(&folders) {
-            thread::sleep(PAUSE);
+    match Mappings::read(&arguments.root) {
+        Ok(mut mappings) => once(arguments, &mut mappings),
+        Err(unreadable) => {
+            eprintln!("{unreadable}");
+            End::Usage
         }
     }
 }
 
-fn once(arguments: &Arguments) -> End {
-    let suite = match Suite::open(&arguments.root, &arguments.filter, arguments.coverage) {
+/// Until somebody interrupts it. Mappings are compiled anew only when one of their own files changes.
+fn watch(arguments: &Arguments) -> ! {
+    let mapping_folders = ["mappings", "schemas"].map(|folder| arguments.root.join(folder));
+    let case_folder = [arguments.root.join(CASES)];
+    // Looked at before the run, so that a save during the run is noticed after it.
+    let look = || (Look::at(&mapping_folders), Look::at(&case_folder));
+    let mut seen = look();
+    loop {
+        let mut mappings = Mappings::read(&arguments.root);
+        let compiled_from = seen.0.clone();
+        while seen.0 == compiled_from {
+            match &mut mappings {
+                Ok(mappings) => drop(once(arguments, mappings)),
+                Err(unreadable) => eprintln!("{unreadable}"),
+            }
+            eprintln!("waiting for a change");
+            let before = seen;
+            seen = look();
+            while seen == before {
+                thread::sleep(PAUSE);
+                seen = look();
+            }
+        }
+    }
+}
+
+fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
+    let suite = match Suite::open(mappings, &arguments.filter, arguments.coverage) {
         Ok(suite) => suite,
         Err(unreadable) => {
             eprintln!("{unreadable}");

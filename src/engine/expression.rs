@@ -13,7 +13,7 @@ use crate::infer::{Mistake, infer};
 use crate::quick::Quick;
 use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
-use crate::source::{Source, Span};
+use crate::source::{Position, Source, Span};
 use crate::types::Type;
 
 /// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
@@ -66,6 +66,18 @@ pub struct Place {
     pub line: usize,
     pub column: usize,
     pub text: String,
+}
+
+impl Place {
+    pub(crate) fn of(source: &Source, span: &Span, text: &str) -> Self {
+        let Position { line, column } = source.position(span.start);
+        Self { file: source.name.clone(), line, column, text: text.to_owned() }
+    }
+
+    /// `file:line`.
+    pub fn spot(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
 }
 
 /// An expression that could not be evaluated.

@@ -189,8 +189,11 @@ pub fn names(kind: Callable) -> impl Iterator<Item = &'static str> {
     CALLABLES.iter().filter(move |row| row.0 == kind).map(|row| row.1)
 }
 
+/// A filter that is called without a state.
+type Plain = fn(&[Value]) -> Result<Value, Error>;
+
 /// Filters that need nothing but their values, how many they take, and how they are called without a state.
-pub(crate) fn own(name: &str) -> Option<(usize, fn(&[Value]) -> Result<Value, Error>)> {
+pub(crate) fn own(name: &str) -> Option<(usize, Plain)> {
     match name {
         "binary_unit" => Some((1, |args| {
             let text = args[0].as_str().map_or_else(|| args[0].to_string(), str::to_owned);

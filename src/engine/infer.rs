@@ -2,6 +2,8 @@
 
 mod compare;
 mod filter;
+#[cfg(test)]
+mod tests;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Spanned, UnaryOpKind};
 use minijinja::machinery::{Span as SyntaxSpan, ast};

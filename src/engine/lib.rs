@@ -18,6 +18,7 @@
 
 pub mod attributes;
 pub mod case;
+pub mod change;
 pub mod coverage;
 pub mod decode;
 pub mod describe;
@@ -42,6 +43,7 @@ mod quick;
 pub mod read;
 pub mod reads;
 pub mod request;
+pub mod rights;
 pub mod samples;
 pub mod schema;
 pub mod scope;

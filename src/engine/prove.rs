@@ -54,7 +54,7 @@ pub fn prove(service: &Service, files: &Files, kinds: &Kinds) -> Proof {
     let mut refusals = Vec::new();
     for (index, (spec, settings)) in trial.cases().into_iter().enumerate() {
         match trial.run(&spec, &settings) {
-            Outcome::Rendered => proof.rendered += 1,
+            Outcome::Rendered(_) => proof.rendered += 1,
             Outcome::Refused(problem) => {
                 proof.refused += 1;
                 refusals.extend(problem.filter(|_| index < 2));
@@ -79,6 +79,16 @@ pub fn prove(service: &Service, files: &Files, kinds: &Kinds) -> Proof {
     proof
 }
 
+/// Every spec that the proof renders, with the objects it becomes.
+pub fn rendered(service: &Service, files: &Files, kinds: &Kinds) -> Vec<(Json, Vec<Manifest>)> {
+    let trial = Trial { service, files, kinds };
+    let cases = trial.cases().into_iter().filter_map(|(spec, settings)| match trial.run(&spec, &settings) {
+        Outcome::Rendered(manifests) => Some((spec, manifests)),
+        _ => None,
+    });
+    cases.collect()
+}
+
 struct Trial<'t> {
     service: &'t Service,
     files: &'t Files,
@@ -86,7 +96,7 @@ struct Trial<'t> {
 }
 
 enum Outcome {
-    Rendered,
+    Rendered(Vec<Manifest>),
     Refused(Option<Problem>),
     Broken(Vec<Break>),
 }
@@ -133,7 +143,7 @@ impl Trial<'_> {
             Ok(manifests) => {
                 let breaks: Vec<Break> =
                     manifests.iter().flat_map(|manifest| self.misfits(manifest)).collect();
-                if breaks.is_empty() { Outcome::Rendered } else { Outcome::Broken(breaks) }
+                if breaks.is_empty() { Outcome::Rendered(manifests) } else { Outcome::Broken(breaks) }
             }
         }
     }

@@ -263,8 +263,15 @@ pub fn faults(refused: &[Refused<'_>], fields: &[Field], root: &str, body_root: 
 /// The one place of what was sent that a field of a manifest comes from: where there are several, what they
 /// have in common.
 fn sent_as(pointer: &str, fields: &[Field], root: &str) -> Option<String> {
-    let below = |field: &&Field| Input::new("", &field.pointer).is_within(&Input::new("", pointer));
-    let mut made: Vec<&Field> = fields.iter().filter(below).collect();
+    let below = |pointer: &str| -> Vec<&Field> {
+        let wanted = Input::new("", pointer);
+        fields.iter().filter(|field| Input::new("", &field.pointer).is_within(&wanted)).collect()
+    };
+    let mut made = below(pointer);
+    if let (true, Some((parent, key))) = (made.is_empty(), pointer.rsplit_once('/')) {
+        // Of a template's labels and annotations the API server speaks without their `metadata`.
+        made = below(&format!("{parent}/metadata/{key}"));
+    }
     let mut above = pointer;
     while made.is_empty() {
         above = above.rsplit_once('/')?.0;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::diagnostic::Findings;
-use crate::expression::{Expression, Mixture, Program};
+use crate::expression::{Expression, Mixture, Place, Program};
 use crate::format::{Match, Moment, Operation, Propagation, SettingKind};
 use crate::kinds::Kinds;
 use crate::load::Loader;
@@ -83,6 +83,8 @@ pub struct KindRef {
 #[derive(Debug)]
 pub struct ObjectRule {
     pub name: String,
+    /// Where the mapping names it.
+    pub place: Arc<Place>,
     pub kind: KindRef,
     pub template: Template,
     pub when: Option<Expression>,
@@ -96,6 +98,8 @@ pub struct ObjectRule {
 #[derive(Debug)]
 pub struct WatchRule {
     pub name: String,
+    /// Where the mapping names it.
+    pub place: Arc<Place>,
     pub all: Option<String>,
     pub kind: KindRef,
     pub filter: Option<Expression>,
@@ -108,6 +112,8 @@ pub struct WatchRule {
 #[derive(Debug)]
 pub struct LookupRule {
     pub name: String,
+    /// Where the mapping names it.
+    pub place: Arc<Place>,
     pub kind: KindRef,
     pub get: Option<Mixture>,
     pub list: bool,

@@ -232,7 +232,7 @@ fn metadata() -> Json {
                 "description": "Kubernetes labels.",
                 "type": "object",
                 "propertyNames": {
-                    "maxLength": 317,
+                    "allOf": [{ "pattern": "^([^/]{1,253}/)?[^/]{1,63}$" }],
                     "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
                 },
                 "additionalProperties": {

@@ -5,11 +5,12 @@
 
 mod fields;
 mod render;
+mod schema;
 mod trace;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::diagnostic::{Findings, Help, nearest, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf, Place};
@@ -17,7 +18,7 @@ use crate::provenance::Field;
 use crate::read::read;
 use crate::reads::{Names, Reads};
 use crate::scope::Scope;
-use crate::source::{Entry, Kind, Position, Source, Span, Tree};
+use crate::source::{Entry, Kind, Source, Span, Tree};
 use crate::types::{Type, nouns};
 
 /// A compiled template.
@@ -80,6 +81,11 @@ impl Template {
         Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
 
+    /// `file:line` of its beginning.
+    pub fn spot(&self) -> String {
+        Place::of(&self.source, &self.tree.span, "").spot()
+    }
+
     /// The tree that the template gives. Nothing at all is `null`.
     pub fn render(&self, scope: &Scope) -> Result<Json, EvalError> {
         render::render(&self.root, scope, &mut ())
@@ -119,12 +125,6 @@ impl Template {
         found
     }
 
-    /// A JSON Schema of what the template gives, as far as that is known before it is rendered. What a lone
-    /// expression gives is asked for: it is the one thing that the template does not say itself.
-    pub fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
-        self.root.schema(of_expression)
-    }
-
     pub fn expressions(&self) -> Vec<&Expression> {
         let mut found = Vec::new();
         self.root.expressions(&mut found);
@@ -154,30 +154,6 @@ impl Node {
                 found.extend(directed.each.iter().map(|each| Directive::For(&each.list)));
                 found.extend(directed.when.iter().map(Directive::If));
                 directed.body.directives(found);
-            }
-        }
-    }
-
-    fn schema(&self, of_expression: &dyn Fn(&Expression) -> Json) -> Json {
-        match self {
-            Self::Literal(value, _) => json!({ "const": value }),
-            Self::Leaf(Leaf::Literal(text), _) => json!({ "const": text }),
-            Self::Leaf(Leaf::Mixture(_), _) => json!({ "type": "string" }),
-            Self::Leaf(Leaf::Lone(expression), _) => of_expression(expression),
-            Self::Map(members) => {
-                let schemas = members.iter().map(|(key, node)| (key.clone(), node.schema(of_expression)));
-                json!({ "type": "object", "properties": schemas.collect::<Map<_, _>>() })
-            }
-            Self::List(nodes) => match nodes.as_slice() {
-                [Self::Directed(only)] => {
-                    json!({ "type": "array", "items": only.body.schema(of_expression) })
-                }
-                [only] => json!({ "type": "array", "items": only.schema(of_expression) }),
-                _ => json!({ "type": "array", "items": {} }),
-            },
-            Self::Directed(directed) => {
-                let body = directed.body.schema(of_expression);
-                if directed.each.is_some() { json!({ "type": "array", "items": body }) } else { body }
             }
         }
     }
@@ -228,7 +204,7 @@ impl Each {
     }
 
     /// Reads `name in list`; the names are known to what the loop governs.
-    pub fn parse<'n>(
+    pub fn parse(
         source: &Source,
         span: &Span,
         text: &str,
@@ -307,8 +283,7 @@ impl Parser<'_, '_> {
     }
 
     fn place(&self, tree: &Tree, text: &str) -> Arc<Place> {
-        let Position { line, column } = self.source.position(tree.span.start);
-        Arc::new(Place { file: self.source.name.clone(), line, column, text: text.to_owned() })
+        Arc::new(Place::of(self.source, &tree.span, text))
     }
 
     fn map<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, names: &Names) -> Option<Node> {

@@ -110,6 +110,7 @@ fn the_clusters_words_about_a_field_become_the_callers_pointer() {
     assert_eq!(said(image, "/spec").as_deref(), Some("/spec/image/reference"));
     assert_eq!(said(image, "").as_deref(), Some("/image/reference"));
     assert_eq!(said("metadata.labels", "/spec").as_deref(), Some("/spec/metadata/labels/app"));
+    assert_eq!(said("spec.template.labels", "/spec").as_deref(), Some("/spec/metadata/labels/app"));
     let requests = "spec.template.spec.containers[0].resources.requests";
     assert_eq!(said(requests, "/spec").as_deref(), Some("/spec/resources"));
     assert_eq!(said("metadata.name", "/spec").as_deref(), Some("/spec/metadata/name"));

@@ -16,6 +16,9 @@ fn files() -> Files {
     for folder in ["schemas", "mappings/container", "mappings/storage"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let entry = entry.unwrap();
+            if entry.path().is_dir() {
+                continue;
+            }
             let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
             files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
         }

@@ -24,12 +24,17 @@ pub fn from_json(json: &Json) -> Value {
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(number), ..) => Value::from(number),
             (_, Some(number), _) => Value::from(number),
-            (_, _, Some(number)) => whole(number).map_or_else(|| Value::from(number), Value::from),
+            (_, _, Some(float)) => whole(float).map_or_else(|| Value::from(float), Value::from),
             _ => Value::from(Serde(number)),
         },
         Json::Array(items) => Value::from(items.iter().map(from_json).collect::<Vec<Value>>()),
         Json::Object(members) => from_members(members),
     }
+}
+
+/// The integer that a number with a written fraction is, as far as floating point is exact.
+fn whole(float: f64) -> Option<i64> {
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
 /// A JSON object as a value of an expression.
@@ -75,11 +80,6 @@ impl Object for Members {
         let members = self.clone();
         Enumerator::KeyValueIter(Box::new((0..self.0.len()).map(move |index| members.0[index].clone())))
     }
-}
-
-/// The integer that a number with a written fraction is, as far as floating point is exact.
-fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0).then_some(number as i64)
 }
 
 /// The JSON of a value. Undefined and none are absent.

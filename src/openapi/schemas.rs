@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{pascal, reference};
 use crate::engine::expression::Expression;
 use crate::engine::service::Service;
-use crate::engine::shape::Step;
+use crate::engine::types::Form;
 
 /// Members of an answer that the engine writes, and no request may set.
 const HEADER: [&str; 6] = ["id", "path", "status", "status_message", "create_time", "update_time"];
@@ -103,13 +103,28 @@ fn mark_read_only(schema: &mut Value) {
     }
 }
 
-/// What is known of a view's lone expression: the engine's own words are texts.
+/// What is known of a view's lone expression: the forms that its value may have.
 fn of_expression(expression: &Expression) -> Value {
-    let is_text = |path: &[Step]| matches!(path, [Step::Key(key)] if key != "labels");
-    let texts = expression.reads.iter().all(|read| read.root == "dcm" && is_text(&read.path));
-    match texts && !expression.reads.is_empty() {
-        true => json!({ "type": "string" }),
-        false => json!({}),
+    let Some(forms) = expression.gives.forms() else { return json!({}) };
+    let mut types: Vec<&str> = forms.into_iter().flat_map(json_types).copied().collect();
+    types.sort_unstable();
+    types.dedup();
+    match types.as_slice() {
+        [] => json!({}),
+        [only] => json!({ "type": only }),
+        several => json!({ "type": several }),
+    }
+}
+
+fn json_types(form: Form) -> &'static [&'static str] {
+    match form {
+        Form::Text => &["string"],
+        Form::Number => &["number"],
+        Form::Bool => &["boolean"],
+        // An amount is written either way.
+        Form::Quantity => &["number", "string"],
+        Form::List => &["array"],
+        Form::Map => &["object"],
     }
 }
 

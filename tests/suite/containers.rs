@@ -395,7 +395,7 @@ async fn an_unknown_id_or_route_is_a_problem() {
     }
     let answer = dcm.http.request("PUT", CONTAINERS, &[], "").await.unwrap();
     problem(&answer, 405, "method-not-allowed");
-    assert_eq!(answer.header("allow"), "GET, HEAD, POST");
+    assert_eq!(answer.header("allow"), "GET, HEAD, OPTIONS, POST");
     let patch =
         dcm.http.request(Method::PATCH.as_str(), &format!("{CONTAINERS}/a"), &[], "{}").await.unwrap();
     problem(&patch, 405, "method-not-allowed");

@@ -42,33 +42,33 @@ async fn an_event_has_exactly_the_attributes_of_the_contract() {
 
 #[tokio::test]
 async fn a_busy_instance_says_the_first_change_and_the_last() {
-    let dcm = quiet("m02").await;
+    let dcm = unhurried("m02").await;
     let pod = lone_pod(&dcm, "busy").await;
     dcm.container("calm", web()).await;
     dcm.events.wait_for("calm", "PENDING", SOON).await.unwrap();
     dcm.says(CONTAINERS, "busy", "PENDING", &["starting"]).await;
-    dcm.events.quiet("busy", secs(1)).await.unwrap();
+    dcm.events.quiet("busy", BEHIND_THE_WINDOW).await.unwrap();
     let before = dcm.events.of("busy").len();
     for status in [running(), json!({ "phase": "Pending" }), running(), json!({ "phase": "Failed" })] {
         dcm.becomes(&Kind::POD, &pod, status).await;
     }
     dcm.events.wait_for("busy", "FAILED", SOON).await.unwrap();
-    dcm.events.quiet("busy", secs(1)).await.unwrap();
+    dcm.events.quiet("busy", BEHIND_THE_WINDOW).await.unwrap();
     assert_eq!(dcm.events.statuses("busy")[before..], ["RUNNING", "FAILED"]);
     assert_eq!(dcm.events.statuses("calm"), ["PENDING"]);
 }
 
 #[tokio::test]
 async fn an_error_that_heals_within_the_window_is_not_said() {
-    let dcm = quiet("m14").await;
+    let dcm = unhurried("m14").await;
     let pod = lone_pod(&dcm, "brave").await;
     dcm.becomes(&Kind::POD, &pod, running()).await;
     dcm.says(CONTAINERS, "brave", "RUNNING", &[]).await;
-    dcm.events.quiet("brave", secs(1)).await.unwrap();
+    dcm.events.quiet("brave", BEHIND_THE_WINDOW).await.unwrap();
     let before = dcm.events.of("brave").len();
     dcm.becomes(&Kind::POD, &pod, json!({ "phase": "Failed" })).await;
     dcm.becomes(&Kind::POD, &pod, running()).await;
-    dcm.events.quiet("brave", secs(2)).await.unwrap();
+    dcm.events.quiet("brave", BEHIND_THE_WINDOW).await.unwrap();
     assert_eq!(dcm.events.of("brave").len(), before);
     dcm.becomes(&Kind::POD, &pod, json!({ "phase": "Failed" })).await;
     dcm.events.wait_for("brave", "FAILED", SOON).await.unwrap();
@@ -77,17 +77,16 @@ async fn an_error_that_heals_within_the_window_is_not_said() {
 
 #[tokio::test]
 async fn a_first_change_waits_for_nothing() {
-    let dcm = quiet("m15").await;
+    let dcm = unhurried("m15").await;
     let pod = lone_pod(&dcm, "quick").await;
     dcm.says(CONTAINERS, "quick", "PENDING", &["starting"]).await;
-    dcm.events.quiet("quick", secs(1)).await.unwrap();
+    dcm.events.quiet("quick", BEHIND_THE_WINDOW).await.unwrap();
     dcm.becomes(&Kind::POD, &pod, running()).await;
     let written = Instant::now();
     dcm.events.wait_for("quick", "RUNNING", SOON).await.unwrap();
     let arrived = dcm.events.received().pop().unwrap().at;
     let took = arrived.saturating_duration_since(written);
-    // The window is 500 ms; a busy machine needs some of the rest.
-    assert!(took < Duration::from_millis(400), "{took:?}");
+    assert!(took < WINDOW, "{took:?}");
 }
 
 #[tokio::test]
@@ -141,6 +140,8 @@ async fn what_vanished_while_nobody_looked_is_reported_at_the_start() {
         dcm.container(id, web()).await;
         dcm.events.wait_for(id, "PENDING", SOON).await.unwrap();
     }
+    // A process that dies between an acknowledgement and its note of it may repeat itself: not here.
+    dcm.events.quiet("stays", secs(1)).await.unwrap();
     dcm.provider.kill();
     for id in ["gone-1", "gone-2"] {
         let deployment = dcm.only(&Kind::DEPLOYMENT, id).await;
@@ -230,6 +231,15 @@ async fn a_shutdown_flushes_what_is_owed() {
     assert!(status.success(), "{status}");
     let event = dcm.events.wait_for("last", "FAILED", secs(2)).await.unwrap();
     assert_eq!(event["data"], json!({ "id": "last", "status": "FAILED", "message": text }));
+}
+
+/// A window so long that a busy machine is faster.
+const WINDOW: Duration = secs(2);
+const BEHIND_THE_WINDOW: Duration = Duration::from_millis(2_500);
+
+async fn unhurried(name: &str) -> Dcm {
+    let window = WINDOW.as_millis().to_string();
+    Dcm::start_quietly(name, |launch| launch.env("SP_MONITOR_DEBOUNCE_MS", &window)).await
 }
 
 async fn quiet(name: &str) -> Dcm {

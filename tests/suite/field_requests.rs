@@ -35,7 +35,7 @@ async fn head_is_get_without_a_body_and_equal_uris_name_the_same() {
     }
     let put = dcm.http.request("PUT", &format!("{CONTAINERS}/my-app"), &[], "").await.unwrap();
     problem(&put, 405, "method-not-allowed");
-    assert_eq!(put.header("allow"), "DELETE, GET, HEAD");
+    assert_eq!(put.header("allow"), "DELETE, GET, HEAD, OPTIONS");
     let answer = dcm.post(&format!("{CONTAINERS}?id=my%2Dapp2"), &web()).await;
     assert_eq!((answer.status, &answer.json()["id"]), (201, &json!("my-app2")));
     let answer = dcm.http.delete(&format!("{CONTAINERS}/my%2Dapp")).await.unwrap();

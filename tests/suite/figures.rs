@@ -1,6 +1,7 @@
 //! Figures: reads of the provider beside the same reads of the API server, in one run. They judge nothing.
 //!
 //!     cargo test --release --test suite -- --ignored --nocapture figures
+#![expect(clippy::print_stderr, reason = "figures are for people")]
 
 use std::time::{Duration, Instant};
 

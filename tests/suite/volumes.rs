@@ -353,6 +353,7 @@ async fn bind(objects: &Objects, name: &str, claim: &Value, class: &str, capacit
 async fn a_real_binder_binds_a_static_volume() {
     let dcm = live("s20").await;
     dcm.volume("vol", disk("vol", "1Gi")).await;
+    dcm.events.wait_for("vol", "PROVISIONING", SOON).await.unwrap();
     let claim = dcm.only(&Kind::CLAIM, "vol").await;
     let name = format!("{}-static", dcm.objects.namespace());
     bind(&dcm.objects, &name, &claim, GROWING, "1Gi").await;

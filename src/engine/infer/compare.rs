@@ -113,7 +113,12 @@ impl Inference<'_> {
             }
             (Words::Only(_), _) => {
                 let message = format!("`{name}` and `{other}` never have a value in common");
-                self.add(span, "impossible-value", message, suggestion("", &right));
+                self.add(
+                    span,
+                    "impossible-value",
+                    message,
+                    Some(format!("`{name}` is one of: {}", right.join(", ")).into()),
+                );
             }
             (Words::Known(_), [word]) => {
                 if let Some(meant) = near_miss(word, &right) {

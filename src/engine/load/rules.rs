@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decode::{Number, Text};
 use crate::diagnostic::suggestion;
-use crate::expression::{Compiler, Expression, Mixture};
+use crate::expression::{Compiler, Expression, Mixture, Place};
 use crate::format::{self, Mapping, Match, Moment, Propagation};
 use crate::json::unescape;
 use crate::kinds::Kinds;
@@ -86,6 +86,10 @@ impl Rules<'_, '_> {
                 }
             }
         }
+    }
+
+    fn place(&self, text: &Text) -> Arc<Place> {
+        Arc::new(Place::of(self.source, &text.span, &text.value))
     }
 
     fn expression(&mut self, text: &Text) -> Option<Expression> {
@@ -175,6 +179,7 @@ impl Rules<'_, '_> {
             self.object_kind(&source, &template, &kind);
             objects.push(ObjectRule {
                 name: object.name.value.clone(),
+                place: self.place(&object.name),
                 kind,
                 when,
                 root: object.root || (!marked && index == 0),
@@ -205,6 +210,7 @@ impl Rules<'_, '_> {
             };
             watches.push(WatchRule {
                 name: watch.name.value.clone(),
+                place: self.place(&watch.name),
                 all: watch.all.as_ref().map(|all| all.value.clone()),
                 kind: self.named_kind(&watch.api_version, &watch.kind),
                 filter,
@@ -253,6 +259,7 @@ impl Rules<'_, '_> {
             let Some(get) = flip(get) else { continue };
             lookups.push(LookupRule {
                 name: lookup.name.value.clone(),
+                place: self.place(&lookup.name),
                 kind: self.named_kind(&lookup.api_version, &lookup.kind),
                 get,
                 list: lookup.list,

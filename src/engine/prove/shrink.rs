@@ -76,8 +76,7 @@ mod tests {
     #[test]
     fn only_what_is_needed_stays() {
         let document = json!({"a": [{"b": "long text"}, {"c": 77}], "d": {"e": true}});
-        let found =
-            smallest(&document, |document| document.pointer("/a/0/b").is_some() || document == &json!({}));
+        let found = smallest(&document, |document| document.pointer("/a/0/b").is_some());
         assert_eq!(found, json!({"a": [{"b": ""}]}));
     }
 }

@@ -59,7 +59,8 @@ impl<'s> Writer<'s> {
             .flatten()
             .filter_map(Json::as_str)
             .collect();
-        let selects = has("selector") && has("template");
+        // A selector that is not required is the API server's to write.
+        let selects = has("template") && required.contains(&"selector");
         let mut members = Map::new();
         for (key, property) in properties.iter().copied() {
             if skipped.contains(&key.as_str()) || depth > DEEPEST {
@@ -81,8 +82,11 @@ impl<'s> Writer<'s> {
                 }
             }
         }
-        if let (true, Some(Json::Object(template))) = (selects, members.get_mut("template")) {
+        if let Some(Json::Object(template)) = members.get_mut("template") {
             template.shift_insert(0, "metadata".to_owned(), json!({ "labels": "{{ labels }}" }));
+        }
+        if let Some(name) = members.shift_remove("name") {
+            members.shift_insert(0, "name".to_owned(), name);
         }
         for (path, value) in starters {
             self.start(&mut members, schema, path, value);
@@ -174,7 +178,8 @@ fn input(schema: &Json) -> Json {
             kept.insert("minLength".to_owned(), 1.into());
         }
         Some("integer") => {
-            kept.insert("minimum".to_owned(), 0.into());
+            // Most numbers of Kubernetes count something.
+            kept.insert("minimum".to_owned(), 1.into());
         }
         Some("object") => {
             let inner = schema.get("additionalProperties").cloned().unwrap_or(Json::Bool(true));

@@ -32,20 +32,23 @@ impl Fields<'_> {
         }
     }
 
+    fn list(&mut self, nodes: &[Node], items: &[Tree], tree: &Tree, expected: &Type, path: &str) {
+        if !self.is(Form::List, expected, path, &tree.span) {
+            return;
+        }
+        let item = expected.items().unwrap_or_default();
+        for (node, tree) in nodes.iter().zip(items) {
+            self.node(node, tree, &item, &format!("{path}[]"), true);
+        }
+    }
+
     fn node(&mut self, node: &Node, tree: &Tree, expected: &Type, path: &str, in_list: bool) {
         match (node, &tree.kind) {
             (Node::Map(members), Kind::Map(entries)) => {
                 let entries: Vec<&Entry> = entries.iter().collect();
                 self.map(members, &entries, tree, expected, path);
             }
-            (Node::List(nodes), Kind::List(items)) => {
-                if self.is(Form::List, expected, path, &tree.span) {
-                    let item = expected.items().unwrap_or_default();
-                    for (node, tree) in nodes.iter().zip(items) {
-                        self.node(node, tree, &item, &format!("{path}[]"), true);
-                    }
-                }
-            }
+            (Node::List(nodes), Kind::List(items)) => self.list(nodes, items, tree, expected, path),
             (Node::Directed(directed), Kind::Map(entries)) => {
                 self.directed(directed, entries, tree, expected, path, in_list);
             }

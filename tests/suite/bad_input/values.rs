@@ -178,27 +178,23 @@ fn values(schema: &Value) -> Vec<Value> {
     // Amounts: the types that have them take strings with units.
     let text = schema.to_string();
     if text.contains("quantity") || text.contains("[0-9]") {
-        let digits = [
-            "0",
-            "00",
-            "1",
-            "9223372036854775807",
-            "9223372036854775808",
-            "99999999999999999999999999999999",
-        ];
-        for digits in digits {
-            values
-                .extend(["", "MB", "TB", "Gi", "Ei", "m", "K"].map(|unit| json!(format!("{digits}{unit}"))));
-        }
-        values.extend(
-            ["1e3", "1E3", "1e99", "1e-99", "-1Gi", "+1Gi", "1.5Gi", ".5Gi", "0.0001", "1n"].map(Value::from),
-        );
+        values.extend(amounts());
     }
     let numbers = ["1m", "999999999999999m", "99999999999999999999999m", "1", "9223372036854775808"];
     values.extend(numbers.map(Value::from));
     let mut seen = BTreeSet::new();
     values.retain(|value| seen.insert(value.to_string()));
     values
+}
+
+/// Amounts at the bounds of what a machine holds, with units of every sort, and in every spelling.
+fn amounts() -> impl Iterator<Item = Value> {
+    let digits =
+        ["0", "00", "1", "9223372036854775807", "9223372036854775808", "99999999999999999999999999999999"];
+    let units = ["", "MB", "TB", "Gi", "Ei", "m", "K"];
+    let spelt = ["1e3", "1E3", "1e99", "1e-99", "-1Gi", "+1Gi", "1.5Gi", ".5Gi", "0.0001", "1n"];
+    let bounds = digits.into_iter().flat_map(move |digits| units.map(|unit| format!("{digits}{unit}")));
+    bounds.map(Value::from).chain(spelt.map(Value::from))
 }
 
 /// A copy of the base in which one field has another value, or none.

@@ -115,6 +115,8 @@ const EXCEPTIONS: &[Exception] = &[
     // Words of ours, or of a library, that mean something else.
     Exception { word: "Service", at: "src/", why: "a mapping, compiled; hyper's and kube's word as well" },
     Exception { word: "service", at: "src/", why: "a variable that holds a compiled mapping" },
+    Exception { word: "jobs", at: "src/cases.rs", why: "how many cases run at a time" },
+    Exception { word: "jobs", at: "src/cli/test.rs", why: "the option that says so" },
     Exception { word: "services", at: "src/", why: "several of them" },
     Exception { word: "Secret", at: "src/", why: "a text of the settings that no log shows" },
     Exception { word: "secret", at: "src/settings/", why: "the form of such a text" },

@@ -100,10 +100,10 @@ impl Types {
             self.kinds.values().flat_map(BTreeMap::values).map(|row| text(&row["schema"])).collect();
         while let Some(name) = open.pop() {
             let Some(schema) = self.definitions.get(&name) else { continue };
-            if !reached.contains_key(&name) {
+            reached.entry(name).or_insert_with(|| {
                 references(schema, &mut open);
-                reached.insert(name, schema.clone());
-            }
+                schema.clone()
+            });
         }
         self.definitions = reached;
     }
