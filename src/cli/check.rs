@@ -41,24 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
         eprintln!("there is no mapping in {}: mapping.toml of a folder is one", root.mappings.display());
         return End::Usage;
     }
-    let mut report = Report { command: "check", checks: Vec::new() };
-    let mut findings = Findings::default();
-    let kinds = kinds::of(&files, &mut findings);
-    findings.place_below(&prefix(&arguments.root));
-    if !findings.is_empty() {
-        let findings = findings.iter().map(Finding::from).collect();
-        report.checks.push(Check {
-            group: "kinds".to_owned(),
-            name: "schemas/kubernetes".to_owned(),
-            findings,
-        });
-    }
-    for name in &types {
-        let mut found = check_one(&files, name, &kinds);
-        found.place_below(&prefix(&arguments.root));
-        report.checks.extend(checks(&files, name, &arguments.root, &found));
-        findings.append(found);
-    }
+    let (report, findings) = look(&arguments.root, &files, &types);
     if !findings.is_empty() {
         eprintln!("{}\n{}", findings.painted(colour()), summary(findings.len()));
     }
@@ -69,21 +52,38 @@ pub(super) fn run(arguments: &Arguments) -> End {
     if findings.is_empty() { End::Success } else { End::Findings }
 }
 
-/// Loads and proves one mapping; one without mistakes is told at once.
-fn check_one(files: &Files, name: &str, kinds: &Kinds) -> Findings {
+/// Everything that is wrong: first in the kinds that the files define, then in each mapping.
+fn look(root: &Path, files: &Files, types: &[String]) -> (Report, Findings) {
+    let mut report = Report { command: "check", checks: Vec::new() };
+    let mut findings = Findings::default();
+    let kinds = kinds::of(files, &mut findings);
+    findings.place_below(&prefix(root));
+    if !findings.is_empty() {
+        let (group, name) = ("kinds".to_owned(), "schemas/crds".to_owned());
+        report.checks.push(Check { group, name, findings: findings.iter().map(Finding::from).collect() });
+    }
+    for name in types {
+        let mut found = mistakes(files, name, &kinds);
+        found.place_below(&prefix(root));
+        report.checks.extend(checks(files, name, root, &found));
+        findings.append(found);
+    }
+    (report, findings)
+}
+
+/// What is wrong with one mapping. That it is sound is printed.
+fn mistakes(files: &Files, name: &str, kinds: &Kinds) -> Findings {
     let service = match Service::load(files, name, kinds) {
         Ok(service) => service,
         Err(mistakes) => return mistakes,
     };
-    let Proof { rendered, refused, findings: mut found, .. } = prove(&service, files, kinds);
-    found.append(service.unread_inputs());
-    if found.is_empty() {
-        println!(
-            "{name}: revision {}, no mistakes ({rendered} specs rendered, {refused} refused)",
-            service.revision
-        );
+    let Proof { mut findings, rendered, refused } = prove(&service, files, kinds);
+    findings.append(service.unread_inputs());
+    if findings.is_empty() {
+        let revision = &service.revision;
+        println!("{name}: revision {revision}, no mistakes ({rendered} specs rendered, {refused} refused)");
     }
-    found
+    findings
 }
 
 fn holds_a_mapping(files: &Files, name: &str) -> bool {

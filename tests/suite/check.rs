@@ -151,7 +151,9 @@ fn a_report_that_cannot_be_written_is_no_success() {
 
 #[test]
 fn help_shows_an_example_for_each_command() {
-    for command in ["serve", "check", "test", "init", "openapi", "schema"] {
+    for command in
+        ["serve", "check", "render", "explain", "diff", "rbac", "test", "init", "openapi", "schema"]
+    {
         let ran = mapwright(root(), &[command, "--help"]);
         assert_eq!(ran.status.code(), Some(0));
         assert!(out(&ran).contains(&format!("Example: mapwright {command}")), "{}", out(&ran));

@@ -46,9 +46,9 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ("spec.net.prots", "unknown-path", "prots", "`ports`"),
     ("spec.net.ports[0].numbr", "unknown-path", "numbr", "`number`"),
     ("(spec.net.ports | first).numbr", "unknown-path", "numbr", "`number`"),
-    ("spec.net.ports | map(attribute='numbr') | list", "unknown-path", "'numbr'", "`number`"),
-    ("spec.net.ports | selectattr('sen', 'eq', 'inside') | list", "unknown-path", "'sen'", "`seen`"),
-    ("spec.net.ports | duplicates(attribute='numbr')", "unknown-path", "", "`number`"),
+    ("spec.net.ports | map(attribute='numbr') | list", "unknown-path", "numbr", "`number`"),
+    ("spec.net.ports | selectattr('sen', 'eq', 'inside') | list", "unknown-path", "sen", "`seen`"),
+    ("spec.net.ports | duplicates(attribute='numbr')", "unknown-path", "numbr", "`number`"),
     ("(spec.net.ports or []) | last | default({'number': 1}) == spec.nmae", "unknown-path", "nmae", "`name`"),
     ("settings.knd", "unknown-path", "knd", "`kind`"),
     ("spec.mode == 'fats'", "impossible-value", "'fats'", "`fast`"),
@@ -88,7 +88,7 @@ fn each_mistake_is_found_where_it_stands() {
         let slice = &text[found[0].span.clone()];
         assert!(marked.is_empty() || slice == *marked, "{text}: {slice}");
         assert!(
-            found[0].help.as_ref().map_or("", |help| &help.text).contains(help),
+            found[0].help.as_ref().map_or("", |help| help.text.as_str()).contains(help),
             "{text}: {:?}",
             found[0].help
         );
