@@ -1,6 +1,11 @@
 //! Rendering a spec to objects, beside minijinja rendering the same templates as text and a YAML parse.
 //!
 //! Both ways run in turns within one process, so that a busy machine slows both; the ratio is of medians.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for people: its figures go to standard output"
+)]
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::bus::{Bus, Message};
 use crate::cluster::Watches;
+use crate::engine::samples::samples;
 use crate::engine::service::Service;
 use crate::engine::source::Source;
 use crate::files::Unreadable;
@@ -42,8 +44,8 @@ pub struct Dev {
     /// Where the Kubernetes API is.
     pub cluster: SocketAddr,
     pub kubeconfig: PathBuf,
-    /// The collections that are served.
-    pub collections: Vec<String>,
+    /// The collections that are served, each with the simplest spec that its schema takes.
+    pub collections: Vec<(String, Value)>,
     settings: Settings,
     running: Running,
     listener: TcpListener,
@@ -77,7 +79,10 @@ impl Dev {
         };
         let events = bus.listen();
         let resync = settings.monitor.resync_period;
-        let collections = services.iter().map(|service| service.collection.clone()).collect();
+        let simplest =
+            |service: &Service| samples(&service.schema.document).into_iter().next().unwrap_or_default();
+        let collections =
+            services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
         let parts: Vec<_> =
             services.into_iter().filter_map(|service| parts(service, &settings, &cluster)).collect();
         let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));

@@ -72,20 +72,16 @@ async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
 fn guide(dev: &Dev, begin: Instant) {
     let base = format!("http://{}/api/v1alpha1", dev.rest);
     println!("ready in {} ms; Ctrl-C ends everything\n", begin.elapsed().as_millis());
-    for collection in &dev.collections {
+    for (collection, _) in &dev.collections {
         println!("  {base}/{collection}");
     }
-    if dev.collections.iter().any(|collection| collection == "containers") {
-        let body = r#"{"spec": {"service_type": "container", "metadata": {"name": "web"},
-    "image": {"reference": "registry.example/web:1"},
-    "resources": {"cpu": {"min": 1, "max": 2}, "memory": {"min": "1GB", "max": "2GB"}},
-    "network": {"ports": [{"container_port": 8080, "visibility": "external"}]}}}"#;
-        println!("\nIn a second terminal:\n");
-        println!("  curl '{base}/containers?id=web-1' -H 'content-type: application/json' -d '{body}'");
-        println!("  curl {base}/containers/web-1");
-        println!("  curl -X DELETE {base}/containers/web-1");
+    println!("\nIn a second terminal:\n");
+    for (collection, spec) in &dev.collections {
+        let item = format!("{base}/{collection}/first");
+        println!("  curl '{base}/{collection}?id=first' -H 'content-type: application/json' -d '{spec}'");
+        println!("  curl {item}\n  curl -X DELETE {item}\n");
     }
-    println!("\nLook at the objects:\n");
+    println!("Look at the objects:\n");
     println!("  kubectl --kubeconfig {} get all\n", dev.kubeconfig.display());
     println!("Status events, as they happen:\n");
 }

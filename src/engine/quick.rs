@@ -151,13 +151,7 @@ impl Quick {
             },
             Self::Where(pair, path, wanted) => {
                 let (items, other) = (pair[0].eval(env, scope)?, pair[1].eval(env, scope)?);
-                if items.is_undefined() || items.is_none() {
-                    return Ok(Value::from(Vec::<Value>::new()));
-                }
-                let items = items.try_iter()?;
-                Value::from(
-                    items.filter(|item| (at_path(item, path) == other) == *wanted).collect::<Vec<Value>>(),
-                )
+                Value::from(having(&items, path, &other, *wanted)?)
             }
             Self::Own(own, args) => {
                 let args: Result<Vec<Value>, Error> = args.iter().map(|arg| arg.eval(env, scope)).collect();
@@ -170,6 +164,14 @@ impl Quick {
             _ => Ok(value),
         }
     }
+}
+
+/// The items of which what stands at a path equals a value, or does not.
+fn having(items: &Value, path: &str, other: &Value, wanted: bool) -> Result<Vec<Value>, Error> {
+    if items.is_undefined() || items.is_none() {
+        return Ok(Vec::new());
+    }
+    Ok(items.try_iter()?.filter(|item| (at_path(item, path) == *other) == wanted).collect())
 }
 
 /// What stands at the end of a path; undefined where it leads nowhere.

