@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::watching::id_key;
 use super::{Known, Provider};
 use crate::cluster::Store;
-use crate::engine::inputs::{Inputs, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, name_of, uid_of};
+use crate::engine::inputs::{
+    Identity, Inputs, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, name_of, uid_of,
+};
 use crate::record::{InstanceRecord, PlannedObject, State};
 
 /// The life of what was not made by us; ours are counted from one.
@@ -19,7 +21,9 @@ const ADOPTED_LIFE: u64 = 0;
 impl Provider {
     /// The instance that objects without a record make up; none without a root among them.
     pub(super) fn adopted(&self, id: &str) -> Option<Known> {
-        let adopt = self.service.adopt.as_ref().filter(|_| self.adopts && self.record_store.synced())?;
+        if !self.adopts || !self.record_store.synced() {
+            return None;
+        }
         let roots = self.adopted_stores().flat_map(|store| store.by_index(&id_key(id)));
         let life = roots.filter(|root| self.may_adopt(root)).map(|root| life_of(&root)).max()?;
         let identity = self.identity(id, life);
@@ -29,15 +33,7 @@ impl Provider {
         let created = observed.iter().flatten().find(|object| root.uid.as_deref() == Some(uid_of(object)))?;
         let create_time = created.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
         let create_time = create_time.unwrap_or_default().to_owned();
-        let inputs = Inputs { settings: self.settings.clone(), observed, ..Inputs::default() };
-        let scope = self.service.scope(&identity, &inputs);
-        let spec = match scope.and_then(|scope| adopt.render(&scope)) {
-            Ok(spec) => spec,
-            Err(error) => {
-                tracing::error!(id, %error, "an instance cannot be adopted");
-                return None;
-            }
-        };
+        let spec = self.spec_of(&identity, observed)?;
         let record = InstanceRecord {
             id: id.to_owned(),
             service_type: self.service.service_type.clone(),
@@ -56,6 +52,16 @@ impl Provider {
             end_time: None,
         };
         Some(Known { record, stored: None })
+    }
+
+    /// The spec that objects show; none where the mapping has no way back, or cannot read them.
+    pub(super) fn spec_of(&self, identity: &Identity, observed: Vec<Vec<Arc<Value>>>) -> Option<Value> {
+        let adopt = self.service.adopt.as_ref()?;
+        let inputs = Inputs { settings: self.settings.clone(), observed, ..Inputs::default() };
+        let scope = self.service.scope(identity, &inputs);
+        let spec = scope.and_then(|scope| adopt.render(&scope));
+        spec.inspect_err(|error| tracing::error!(id = identity.id, %error, "an instance cannot be adopted"))
+            .ok()
     }
 
     /// The observed objects of kinds that the mapping makes.

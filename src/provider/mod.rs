@@ -82,10 +82,13 @@ impl Provider {
     /// The instance of a record, with everything that memory holds of it.
     pub fn instance(&self, known: Known) -> Instance {
         let identity = self.identity(&known.record.id, known.record.life);
+        let observed = self.observed(&identity);
+        // What an adopted instance was made from is read from the same moment as what it has become.
+        let adopted = known.stored.is_none().then(|| self.spec_of(&identity, observed.clone())).flatten();
         let inputs = Inputs {
-            spec: known.record.spec.clone(),
+            spec: adopted.unwrap_or_else(|| known.record.spec.clone()),
             settings: self.settings.clone(),
-            observed: self.observed(&identity),
+            observed,
             previous: self.last_delivered(&known.record.id),
             ..Inputs::default()
         };
