@@ -80,6 +80,12 @@ struct State {
 
 impl Registry {
     pub async fn start() -> Result<Self> {
+        // Between the look and the bind another process may have taken the port: then the next one will do.
+        for _ in 0..4 {
+            if let Ok(registry) = Self::start_at(free_port()?).await {
+                return Ok(registry);
+            }
+        }
         Self::start_at(free_port()?).await
     }
 
