@@ -12,6 +12,7 @@ mod cluster;
 mod cluster_wire;
 mod containers;
 mod controllers;
+mod cookbook;
 mod dcm;
 mod deaths;
 mod delivery;

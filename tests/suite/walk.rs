@@ -5,6 +5,7 @@
 //! - `diff file=PATH`: the lines with a space or `-` stand in the file once; those with a space or `+` take
 //!   their place.
 //! - `toml mapping=PATH`: lines of a mapping, put where a reader puts them; see [`laid_in`].
+//! - `json properties=PATH`: properties that the JSON Schema describes besides; `false` takes one away.
 //! - `sh`: run. The fence behind it, `text` or `json`, is all that it prints; without one it prints nothing.
 //! - `sh eventually`: run again until it prints that.
 //! - `sh dev`: started, and left running; the fence behind it is what it prints by itself. `text dev`: lines
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::broken::updating;
 use super::docs::markdown::{Fence, Page};
@@ -71,6 +72,7 @@ impl Walk {
             match (fence.language.as_str(), fence.value("file"), fence.value("mapping")) {
                 ("diff", Some(file), _) => self.edit(file, &fence.text, &place),
                 (_, Some(file), _) => self.write(file, &fence.text),
+                ("json", ..) if fence.value("properties").is_some() => self.describe(fence),
                 ("toml", _, Some(file)) => self.write(file, &laid_in(&self.read(file), &fence.text)),
                 ("sh", ..) if fence.is("dev") => self.start(&fence.text, shown, &place),
                 ("sh", ..) => self.run(fence, shown),
@@ -102,6 +104,20 @@ impl Walk {
         self.write(file, &text.replacen(&before, &after, 1));
     }
 
+    fn describe(&self, fence: &Fence) {
+        let file = fence.value("properties").unwrap();
+        let own: Map<String, Value> = serde_json::from_str(&fence.text).unwrap();
+        let mut schema: Value = serde_json::from_str(&self.read(file)).unwrap();
+        let properties = schema["properties"].as_object_mut().unwrap();
+        for (name, described) in own {
+            match described {
+                Value::Bool(false) => drop(properties.shift_remove(&name)),
+                described => drop(properties.insert(name, described)),
+            }
+        }
+        self.write(file, &format!("{schema:#}\n"));
+    }
+
     fn run(&mut self, fence: &Fence, shown: Option<&Fence>) {
         let begin = Instant::now();
         let expected = shown.map(|shown| told(shown, &shown.text)).unwrap_or_default();
@@ -121,7 +137,7 @@ impl Walk {
     }
 
     /// Everything that a command prints, as a terminal shows it.
-    fn printed(&self, command: &str) -> String {
+    pub(crate) fn printed(&self, command: &str) -> String {
         let mut command = command.to_owned();
         for (named, real) in PORTS.iter().zip(self.dev.iter().flat_map(|dev| &dev.ports)) {
             command = command.replace(&format!("localhost:{named}"), &format!("127.0.0.1:{real}"));
@@ -206,7 +222,7 @@ impl Drop for Walk {
 }
 
 fn is_output(fence: &Fence) -> bool {
-    matches!(fence.language.as_str(), "text" | "json") && fence.value("file").is_none() && !fence.is("dev")
+    matches!(fence.language.as_str(), "text" | "json") && fence.words.is_empty()
 }
 
 /// What is compared of an output: JSON as a value, anything else as it is.
