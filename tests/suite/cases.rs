@@ -150,7 +150,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
     (CASE, "operation: craete\n", "error[unknown-word]", ":1:12\n", "`create`"),
     (CASE, "life: 1\n", "error[missing-key]", ":1:1\n", "`operation`"),
     (CASE, "operation: create\n\tlife: 1\n", "error[tab-in-yaml]", "case.yaml:2:1", ""),
-    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", "", ""),
+    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", ":2:7\n", "write 1"),
     (
         CASE,
         "operation: create\nsettings:\n  default_acess_mode: a\n",
@@ -179,7 +179,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
         ":3:5\n",
         "`contains`",
     ),
-    (CASE, "operation: update\n", "error[missing-body]", "", "patch.json"),
+    (CASE, "operation: update\n", "error[missing-body]", ":1:12\n", "patch.yaml"),
     ("storage/small/objekts.yaml", "", "error[unknown-file]", ":1:1\n", "`objects.yaml`"),
     ("storage/small/spec.json", "{}", "error[file-twice]", "", ""),
     ("storage/small/patch.json", "{}", "error[unused-body]", "", ""),

@@ -34,7 +34,7 @@ const PORTS: [&str; 2] = ["8080", "8001"];
 
 /// A folder that a page is walked through in.
 pub(crate) struct Walk {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     dev: Option<Dev>,
     /// What stands in the page, by the line of its fence, and what it should be.
     pub(crate) wrong: Vec<Wrong>,
@@ -83,7 +83,7 @@ impl Walk {
         }
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         let path = self.folder.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
