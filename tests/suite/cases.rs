@@ -1,6 +1,7 @@
 //! `mapwright test`: the shipped cases, exit codes, what is printed, and what each option promises.
 
 mod page;
+mod report;
 mod root;
 mod watch;
 

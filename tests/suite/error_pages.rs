@@ -79,7 +79,8 @@ fn tested(files: &Files) -> Report {
     let mistakes = ran.results.iter().flat_map(|result| result.mistakes.iter());
     let items: Vec<Diagnostic> = suite.findings.iter().chain(mistakes).cloned().collect();
     let failures = ran.results.iter().flat_map(|result| &result.failures).map(|failure| failure.code);
-    let codes = items.iter().map(|item| item.code).chain(failures).collect();
+    let unreadable = ran.unreadable.iter().map(|_| "unreadable-file");
+    let codes = items.iter().map(|item| item.code).chain(failures).chain(unreadable).collect();
     Report { codes, printed: walk.printed("mapwright test"), items }
 }
 
@@ -208,7 +209,8 @@ fn codes() -> BTreeSet<String> {
         match in_engine {
             true => codes.extend(codes_in(text)),
             false => {
-                let calls = text.split(".add(").skip(1).chain(text.split(".add_with_help(").skip(1));
+                let calls = [".add(", ".add_with_help(", "::at_the_beginning("].into_iter();
+                let calls = calls.flat_map(|call| text.split(call).skip(1));
                 codes.extend(calls.flat_map(|call| codes_in(call.split(';').next().unwrap())));
             }
         }

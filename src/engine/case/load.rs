@@ -207,7 +207,10 @@ impl Loading<'_> {
             _ => return,
         };
         let span = self.span_of("operation").clone();
-        self.findings.add_with_help(self.source, &span, code, message, Some(help));
+        // Which body a word that is none would need, nobody knows.
+        if !self.findings.said_at(self.source, &span) {
+            self.findings.add_with_help(self.source, &span, code, message, Some(help));
+        }
     }
 
     /// A JSON body is read as the server reads it, and may be refused; a YAML one is always well formed.
