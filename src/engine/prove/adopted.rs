@@ -110,8 +110,7 @@ fn first_difference<'m>(made: &'m [Manifest], again: &'m [Manifest]) -> Option<(
             let gone = of(manifest, String::new(), Some(Json::Null), None);
             return Some((&manifest.object, gone));
         };
-        // A prefix has done its work when the object has its name.
-        let bodies = [&manifest.body, &other.body].map(without_prefix);
+        let bodies = [manifest, other].map(but_for_a_made_name);
         if let Some((pointer, was, is)) = unlike(&bodies[0], &bodies[1], "") {
             return Some((&manifest.object, of(manifest, pointer, was, is)));
         }
@@ -120,10 +119,13 @@ fn first_difference<'m>(made: &'m [Manifest], again: &'m [Manifest]) -> Option<(
     Some((&new.object, of(new, String::new(), None, Some(Json::Null))))
 }
 
-fn without_prefix(body: &Json) -> Json {
-    let mut body = body.clone();
-    if let Some(metadata) = body.get_mut("metadata").and_then(Json::as_object_mut) {
+/// What an object is, but for a name that was generated: that one stays whatever its prefix becomes.
+fn but_for_a_made_name(manifest: &Manifest) -> Json {
+    let mut body = manifest.body.clone();
+    let metadata = body.get_mut("metadata").and_then(Json::as_object_mut);
+    if let Some(metadata) = metadata.filter(|_| manifest.renamable) {
         metadata.shift_remove("generateName");
+        metadata.shift_remove("name");
     }
     body
 }
