@@ -2,7 +2,7 @@
 //!
 //! Invariants of the room:
 //!
-//! - It knows no mapping, no service type and no sibling room but [`crate::http`]'s accept loop.
+//! - It knows no mapping, no service type and no sibling room but [`crate::http`], for its accept loop and its escapes.
 //! - Kinds, defaults, columns and what the pretended machines do are data; what is code is what the API server
 //!   and its controllers do by code.
 //! - Every write happens whole under one lock and has one version; nobody ever sees half of one.
