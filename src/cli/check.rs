@@ -91,13 +91,13 @@ fn holds_a_mapping(files: &Files, name: &str) -> bool {
     files.keys().any(|path| path.starts_with(&prefix))
 }
 
-fn summary(count: usize) -> String {
+pub(super) fn summary(count: usize) -> String {
     let mistakes = if count == 1 { "1 mistake".to_owned() } else { format!("{count} mistakes") };
     format!("{mistakes}; docs/errors/ has a page for each name in brackets")
 }
 
 /// What stands before the names of files, so that they are paths from where the command was run.
-fn prefix(root: &Path) -> String {
+pub(super) fn prefix(root: &Path) -> String {
     match root.to_string_lossy() {
         root if root == "." => String::new(),
         root => format!("{}/", root.trim_end_matches('/')),

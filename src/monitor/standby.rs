@@ -9,15 +9,14 @@ use super::deliver::Shelf;
 use super::{Monitor, MonitorSettings, MonitorState};
 use crate::bus::Bus;
 use crate::leader::Leadership;
-use crate::provider::Provider;
-use std::sync::Arc;
+use crate::provider::{InUse, Provider};
 
 /// How long a bus that does not answer is left alone.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Speaks for a service type whenever this replica leads, until `shutdown`.
 pub async fn take_turns(
-    provider: Arc<Provider>,
+    in_use: InUse,
     bus: Bus,
     settings: MonitorSettings,
     state: watch::Sender<MonitorState>,
@@ -25,12 +24,14 @@ pub async fn take_turns(
     mut shutdown: watch::Receiver<bool>,
 ) {
     loop {
+        // What follows asks for names, the namespace and the ledger: no revision changes these.
+        let provider = in_use.borrow().clone();
         tokio::select! {
             () = super::asked_to_stop(&mut shutdown) => return,
             () = leads(leadership.clone(), true) => {}
             () = follow(&provider, &bus, &settings, &state, leadership.clone()) => {}
         }
-        let monitor = Monitor::new(provider.clone(), bus.clone(), settings.clone(), state.clone());
+        let monitor = Monitor::new(in_use.clone(), bus.clone(), settings.clone(), state.clone());
         tokio::select! {
             // It flushes before it ends.
             () = monitor.run(shutdown.clone()) => return,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use mapwright::app::{Dev, DevOptions};
+use mapwright::app::{Dev, DevOptions, Shown};
 use mapwright::sandbox::{Sandbox, Stages, kubeconfig};
 use mapwright_testbed::control_plane::is_sandbox;
 use mapwright_testbed::process::Scratch;
@@ -74,13 +74,14 @@ impl Stage {
             kubeconfig_out: Some(scratch.join("kubeconfig")),
             scenario: Some(scenario),
         };
-        let dev = Dev::start(options, &|_| None).await.unwrap();
+        let dev = Dev::start(options, |_| None).await.unwrap();
         let http = Http::new(format!("http://{}", dev.rest));
         let cluster = Http::new(format!("http://{}", dev.cluster));
         let events: Arc<Mutex<Vec<Value>>> = Arc::default();
         let seen = Arc::clone(&events);
         let task = tokio::spawn(async move {
-            let show = move |message: &mapwright::bus::Message| {
+            let show = move |shown: Shown<'_>| {
+                let Shown::Event(message) = shown else { return };
                 let event: Value = serde_json::from_slice(&message.payload).unwrap();
                 seen.lock().unwrap().push(event["data"].clone());
             };
