@@ -9,16 +9,17 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::{
-    Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared, identity, read_settings,
-};
+use super::{Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared, read_settings};
 use crate::bus::{Bus, Message};
 use crate::engine::samples::samples;
 use crate::engine::service::Service;
 use crate::engine::source::Source;
 use crate::files::Unreadable;
 use crate::revision::{Revisions, Unfit};
-use crate::sandbox::{Sandbox, Stages, kubeconfig};
+use crate::sandbox::{Kept, Sandbox, Stages, kubeconfig};
+
+/// Who speaks, of those that know this cluster: after a restart the same one, so that it waits for nobody.
+const IDENTITY: &str = "dev";
 
 /// What `dev` is asked to do.
 #[derive(Clone, Debug)]
@@ -33,11 +34,13 @@ pub struct DevOptions {
     pub kubeconfig_out: Option<PathBuf>,
     /// A file of stages that come before the built-in ones.
     pub scenario: Option<PathBuf>,
+    /// A directory that keeps the cluster and the ledger.
+    pub persist: Option<PathBuf>,
 }
 
 /// What a person at the screen wants to see.
 pub enum Shown<'a> {
-    Event(&'a Message),
+    Said(&'a Message),
     /// Mappings were saved: how their revisions stand now.
     Revisions(&'a Revisions),
 }
@@ -67,7 +70,7 @@ impl Dev {
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let loaded = Loaded::read(options.root.clone(), Vec::new())?;
-        let sandbox = furnished(options.scenario.as_deref())?;
+        let sandbox = furnished(&options)?;
         let api = bind(options.api_port, "--api-port").await?;
         let cluster_address = address_of(&api)?;
         let (file, temporary) = write_kubeconfig(&options, cluster_address)?;
@@ -79,7 +82,7 @@ impl Dev {
         let cluster = connect_cluster(&settings).await?;
         let mut bus = match options.nats {
             Some(_) => connect_bus(&settings).await?,
-            None => Bus::local(),
+            None => Bus::local(options.persist.map(|directory| directory.join("ledger"))),
         };
         let events = bus.listen();
         let simplest =
@@ -88,7 +91,7 @@ impl Dev {
             loaded.services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
         let listener = bind(options.port, "--port").await?;
         let rest = address_of(&listener)?;
-        let running = Running::start(loaded, settings_of, settings, bus, cluster, &identity(&listener))?;
+        let running = Running::start(loaded, settings_of, settings, bus, cluster, IDENTITY)?;
         Ok(Self {
             rest,
             cluster: cluster_address,
@@ -110,7 +113,7 @@ impl Dev {
         let showing = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    Some(message) = events.recv() => show(Shown::Event(&message)),
+                    Some(message) = events.recv() => show(Shown::Said(&message)),
                     Ok(()) = revisions.changed() => {
                         let now = revisions.borrow_and_update().clone();
                         show(Shown::Revisions(&now));
@@ -157,15 +160,19 @@ fn dev_settings(
     })
 }
 
-fn furnished(scenario: Option<&Path>) -> Result<Sandbox, StartError> {
+fn furnished(options: &DevOptions) -> Result<Sandbox, StartError> {
     let read = |path: &Path| {
         let text = std::fs::read_to_string(path);
         let unreadable = |error| StartError::Unreadable(Unreadable { path: path.to_owned(), error });
         Ok(Source::new(path.display().to_string(), text.map_err(unreadable)?))
     };
-    let files = scenario.map(read).transpose()?.into_iter().collect();
+    let files = options.scenario.as_deref().map(read).transpose()?.into_iter().collect();
     let stages = Stages::load(files, true, true)
         .map_err(|findings| StartError::Mappings(Unfit::Mappings(findings)))?;
+    if let Some(directory) = &options.persist {
+        let kept = Kept::open(directory).map_err(StartError::Other)?;
+        return Sandbox::resume(Some(stages), kept).map_err(StartError::Other);
+    }
     let sandbox = Sandbox::start(Some(stages)).map_err(StartError::Other)?;
     sandbox.furnish().map_err(StartError::Other)?;
     Ok(sandbox)

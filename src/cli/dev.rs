@@ -36,6 +36,9 @@ pub(super) struct Arguments {
     /// A file of stages that come before the built-in ones: what fails, and when.
     #[arg(long)]
     scenario: Option<PathBuf>,
+    /// A directory in which the cluster and what was said of it outlive the process.
+    #[arg(long, value_name = "DIR")]
+    persist: Option<PathBuf>,
 }
 
 /// What becomes of a save is on the screen already.
@@ -71,12 +74,13 @@ async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
         api_port: arguments.api_port,
         kubeconfig_out: arguments.kubeconfig_out,
         scenario: arguments.scenario,
+        persist: arguments.persist,
     };
     let dev = Dev::start(options, |name| std::env::var(name).ok()).await?;
     guide(&dev, begin);
     let mut before = Revisions::default();
     dev.run(move |shown| match shown {
-        Shown::Event(message) => {
+        Shown::Said(message) => {
             println!("{}  {}", message.subject, String::from_utf8_lossy(&message.payload));
         }
         Shown::Revisions(now) => {

@@ -1,6 +1,6 @@
 //! Mappings that are saved while they serve: a sound revision is taken into use, another one changes nothing.
 
-mod screen;
+pub(crate) mod screen;
 
 use std::fs;
 use std::os::unix::fs::symlink;

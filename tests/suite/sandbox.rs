@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 mod difference;
 mod kubectl;
+mod persist;
 
 /// A sandbox in this process, and a kubeconfig for it.
 struct Fixture {
@@ -73,6 +74,7 @@ impl Stage {
             api_port: 0,
             kubeconfig_out: Some(scratch.join("kubeconfig")),
             scenario: Some(scenario),
+            persist: None,
         };
         let dev = Dev::start(options, |_| None).await.unwrap();
         let http = Http::new(format!("http://{}", dev.rest));
@@ -81,7 +83,7 @@ impl Stage {
         let seen = Arc::clone(&events);
         let task = tokio::spawn(async move {
             let show = move |shown: Shown<'_>| {
-                let Shown::Event(message) = shown else { return };
+                let Shown::Said(message) = shown else { return };
                 let event: Value = serde_json::from_slice(&message.payload).unwrap();
                 seen.lock().unwrap().push(event["data"].clone());
             };

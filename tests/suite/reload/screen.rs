@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::{MAPPING, TAKEN};
 use crate::cases::root::{Root, run};
 
-struct Screen {
+pub(crate) struct Screen {
     child: Child,
     out: Receiver<String>,
     err: Receiver<String>,
@@ -40,17 +40,31 @@ fn until(lines: &Receiver<String>, part: &str) -> Vec<String> {
 }
 
 impl Screen {
-    fn start(root: &str) -> Self {
+    /// Starts `mapwright dev` with these arguments.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mapwright"));
-        command.args(["dev", "--root", root]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("dev").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, err) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
         Self { child, out, err }
     }
 
+    /// Ends it as this signal does, and hands over what it has printed and nobody read.
+    pub(crate) fn end(mut self, signal: &str) -> Vec<String> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.child.wait().unwrap();
+        self.out.iter().collect()
+    }
+
+    /// The lines up to the next one that holds this.
+    pub(crate) fn lines(&self, part: &str) -> Vec<String> {
+        until(&self.out, part)
+    }
+
     /// The next line that holds this.
-    fn line(&self, part: &str) -> String {
-        until(&self.out, part).pop().unwrap()
+    pub(crate) fn line(&self, part: &str) -> String {
+        self.lines(part).pop().unwrap()
     }
 }
 
@@ -65,7 +79,7 @@ impl Drop for Screen {
 fn dev_says_of_a_save_what_check_says_and_what_serves() {
     let root = Root::new();
     let folder = root.path("").to_string_lossy().trim_end_matches('/').to_owned();
-    let screen = Screen::start(&folder);
+    let screen = Screen::start(&["--root", &folder]);
     screen.line("Status events");
     root.replace(MAPPING, "'the pod is running'", "'the pod is runing' | uper");
     let refused = screen.line("is refused");
