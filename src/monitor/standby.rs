@@ -24,12 +24,10 @@ pub async fn take_turns(
     mut shutdown: watch::Receiver<bool>,
 ) {
     loop {
-        // What follows asks for names, the namespace and the ledger: no revision changes these.
-        let provider = in_use.borrow().clone();
         tokio::select! {
             () = super::asked_to_stop(&mut shutdown) => return,
             () = leads(leadership.clone(), true) => {}
-            () = follow(&provider, &bus, &settings, &state, leadership.clone()) => {}
+            () = stand_by(in_use.clone(), &bus, &settings, &state, leadership.clone()) => {}
         }
         let monitor = Monitor::new(in_use.clone(), bus.clone(), settings.clone(), state.clone());
         tokio::select! {
@@ -37,6 +35,24 @@ pub async fn take_turns(
             () = monitor.run(shutdown.clone()) => return,
             // It is dropped where it stands: the next one may be speaking already.
             () = leads(leadership.clone(), false) => {}
+        }
+    }
+}
+
+/// Follows the leader with the provider of the revision in use; never ends by itself.
+async fn stand_by(
+    mut in_use: InUse,
+    bus: &Bus,
+    settings: &MonitorSettings,
+    state: &watch::Sender<MonitorState>,
+    leadership: watch::Receiver<Leadership>,
+) {
+    loop {
+        // A provider that is held keeps its watches, also when its revision is long gone.
+        let provider = in_use.borrow_and_update().clone();
+        tokio::select! {
+            () = follow(&provider, bus, settings, state, leadership.clone()) => return,
+            Ok(()) = in_use.changed() => {}
         }
     }
 }

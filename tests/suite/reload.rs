@@ -1,6 +1,7 @@
 //! Mappings that are saved while they serve: a sound revision is taken into use, another one changes nothing.
 
 pub(crate) mod screen;
+mod under_way;
 
 use std::fs;
 use std::os::unix::fs::symlink;
