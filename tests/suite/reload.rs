@@ -15,6 +15,7 @@ use super::cases::root::Root;
 use crate::dcm::{CONTAINERS, Dcm, labels, running, web};
 
 const MAPPING: &str = "mappings/container/mapping.toml";
+const SCHEMA: &str = "schemas/container.json";
 const SECRET: Kind = Kind::new("v1", "Secret", "secrets");
 
 /// Checking, and whatever else the machine has to do.
@@ -129,10 +130,15 @@ async fn a_revision_that_does_not_check_changes_nothing_until_it_is_mended() {
     dcm.pod_becomes("web", running()).await;
     dcm.says(CONTAINERS, "web", "RUNNING", &["the pod is running"]).await;
 
-    // What no compiler sees, but the API server would: the check renders.
     fs::write(root.path(MAPPING), &good).unwrap();
     forgiven(&dcm).await;
     assert_eq!(in_use(&dcm).await, before);
+    // What compiles, and what `check` finds all the same.
+    let schema = root.read(SCHEMA);
+    root.replace(SCHEMA, "\"properties\": {", "\"properties\": {\n    \"extra\": { \"type\": \"string\" },");
+    refused(&dcm, "extra").await;
+    fs::write(root.path(SCHEMA), schema).unwrap();
+    forgiven(&dcm).await;
     fs::write(root.path(MAPPING), "format = [").unwrap();
     refused(&dcm, "mapping.toml").await;
     fs::write(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{MAPPING, TAKEN, another, in_use};
 use crate::cases::root::Root;
-use crate::dcm::{CONTAINERS, Dcm, SOON, web};
+use crate::dcm::{CONTAINERS, Dcm, SOON, running, web};
 
 const DEPLOYMENT: &str = "mappings/container/deployment.yaml";
 
@@ -92,4 +92,71 @@ async fn a_revision_whose_watch_is_refused_waits_while_the_former_one_serves() {
     another(&dcm, &before).await;
     dcm.read(CONTAINERS, "web").await;
     assert_eq!(dcm.get("/health").await.json()["mappings"]["waiting"], Value::Null);
+}
+
+#[tokio::test]
+async fn requests_that_never_pause_see_no_gap_while_revisions_change() {
+    let root = Root::new();
+    let (dcm, _proxy) = start("reload-busy", &root).await;
+    dcm.container("steady", web()).await;
+    dcm.pod_becomes("steady", running()).await;
+    dcm.says(CONTAINERS, "steady", "RUNNING", &[]).await;
+    let events = dcm.events.of("steady");
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let http = Http::new(dcm.provider.base_url());
+    let asking = tokio::spawn(async move {
+        let mut made = 0;
+        while !*stopped.borrow() {
+            let id = format!("busy-{made}");
+            let body = json!({ "spec": web() });
+            let created = http.post(&format!("{CONTAINERS}?id={id}"), &body).await.unwrap();
+            assert_eq!(created.status, 201, "{}", created.text());
+            for id in [id.as_str(), "steady"] {
+                let read = http.get(&format!("{CONTAINERS}/{id}")).await.unwrap();
+                assert_eq!(read.status, 200, "{}", read.text());
+            }
+            let deleted = http.delete(&format!("{CONTAINERS}/{id}")).await.unwrap();
+            assert_eq!(deleted.status, 204, "{}", deleted.text());
+            made += 1;
+        }
+        made
+    });
+    let mut before = in_use(&dcm).await;
+    for word in ["one", "two", "three"] {
+        // Another word, and another field that is observed: stores change as well.
+        let rule =
+            format!("when    = \"deployment.spec.paused or deployment.metadata.annotations['{word}']\"");
+        let text = root.read(MAPPING);
+        let start = text.find("name    = \"scaled to zero\"").unwrap();
+        let when = start + text[start..].find("when").unwrap();
+        let end = when + text[when..].find('\n').unwrap();
+        std::fs::write(root.path(MAPPING), format!("{}{rule}{}", &text[..when], &text[end..])).unwrap();
+        before = another(&dcm, &before).await;
+    }
+    stop.send_replace(true);
+    assert!(asking.await.unwrap() > 0);
+    assert_eq!(dcm.events.of("steady"), events, "nothing changed, and nothing is said");
+}
+
+#[tokio::test]
+async fn what_a_mapping_says_of_itself_is_registered_and_served_anew() {
+    let root = Root::new();
+    let (dcm, _proxy) = start("reload-says", &root).await;
+    let before = in_use(&dcm).await;
+    root.replace(MAPPING, "\"v1alpha1\"", "\"v2\"");
+    root.replace(MAPPING, "\"containers\"", "\"boxes\"");
+    another(&dcm, &before).await;
+    let registry = dcm.provider.registry().unwrap();
+    let newest = async || {
+        let body = registry.requests().pop()?.body;
+        let endpoint = body["endpoint"].as_str()?.ends_with("/api/v1alpha1/boxes");
+        (endpoint && body["schema_version"] == "v2").then_some(())
+    };
+    eventually("the registry knows", TAKEN, newest).await.unwrap();
+    // The provider's description of before says nothing of it.
+    let http = Http::new(dcm.provider.base_url());
+    assert_eq!(http.get("/api/v1alpha1/boxes").await.unwrap().status, 200);
+    assert_eq!(http.get(CONTAINERS).await.unwrap().status, 404);
+    let document = http.get("/api/v1alpha1/openapi.json").await.unwrap().json();
+    assert!(document["paths"].get("/api/v1alpha1/boxes").is_some());
 }
