@@ -79,13 +79,16 @@ pub async fn serve(
     running.until_asked_to_end(listener).await
 }
 
+/// The variables of whoever started the process.
+type Environment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Settings for these mappings. What they are read from is read once: a revision of the mappings that declares
 /// others is told these, and nothing else of the process changes.
 type SettingsOf = Box<dyn Fn(&[Arc<Service>]) -> Result<Settings, StartError> + Send + Sync>;
 
 fn settings_of(
     config: Option<PathBuf>,
-    environment: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    environment: Environment,
     complete: bool,
 ) -> Result<SettingsOf, StartError> {
     let file = match config {
