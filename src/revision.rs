@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::engine::diagnostic::Findings;
 use crate::engine::kinds::Kinds;
 use crate::engine::names::fingerprint;
-use crate::engine::prove::prove;
+use crate::engine::prove::{Proof, prove};
 use crate::engine::service::{Files, Service};
 use crate::files::{MappingRoot, Unreadable};
 use crate::kinds;
@@ -90,8 +90,7 @@ impl Revision {
         let (services, kinds) = self.compiled(wanted)?;
         let mut findings = Findings::default();
         for service in &services {
-            findings.append(prove(service, &self.files, &kinds).findings);
-            findings.append(service.unread_inputs());
+            findings.append(proof(service, &self.files, &kinds).findings);
         }
         if findings.is_empty() { Ok(services) } else { Err(Unfit::Mappings(findings)) }
     }
@@ -112,6 +111,13 @@ impl Revision {
         }
         if findings.is_empty() { Ok((services, kinds)) } else { Err(Unfit::Mappings(findings)) }
     }
+}
+
+/// All that is asked of a mapping that compiles, by `mapwright check` and of a revision.
+pub fn proof(service: &Service, files: &Files, kinds: &Kinds) -> Proof {
+    let mut proof = prove(service, files, kinds);
+    proof.findings.append(service.unread_inputs());
+    proof
 }
 
 impl Revisions {

@@ -9,7 +9,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::{Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared, read_settings};
+use super::{
+    Environment, Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared,
+    read_settings,
+};
 use crate::bus::{Bus, Message};
 use crate::engine::samples::samples;
 use crate::engine::service::Service;
@@ -135,11 +138,7 @@ impl Dev {
 }
 
 /// The settings of `serve`, with what `dev` knows by itself.
-fn dev_settings(
-    environment: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
-    kubeconfig: PathBuf,
-    nats: Option<String>,
-) -> SettingsOf {
+fn dev_settings(environment: Environment, kubeconfig: PathBuf, nats: Option<String>) -> SettingsOf {
     Box::new(move |services: &[Arc<Service>]| {
         let first_words: Vec<(String, String)> = services
             .iter()

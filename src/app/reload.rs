@@ -85,7 +85,7 @@ impl Reload {
         let no_memory = |_: &str| Arc::default();
         let (watches, providers) = build(services, settings, &cluster, &Watches::default(), no_memory)
             .map_err(|unfit| StartError::Other(unfit.to_string()))?;
-        let in_use = providers.into_iter().map(|provider| watch::Sender::new(provider)).collect();
+        let in_use = providers.into_iter().map(watch::Sender::new).collect();
         let revisions = watch::Sender::new(Revisions { in_use: digest, ..Revisions::default() });
         Ok(Self { root, types, seen, settings_of, cluster, watches, in_use, revisions })
     }
