@@ -5,9 +5,9 @@ use std::thread;
 
 use super::End;
 use super::report::{Target, cases};
-use crate::cases::change::{Look, PAUSE};
 use crate::cases::{CASES, Mappings, Run, Suite};
 use crate::engine::case::{CaseResult, Outcome, Rewrite};
+use crate::files::change::{Look, PAUSE};
 
 /// Run the cases of mappings, and show each leaf that differs.
 ///

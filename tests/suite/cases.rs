@@ -2,7 +2,7 @@
 
 mod page;
 mod report;
-mod root;
+pub(crate) mod root;
 mod watch;
 
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::engine::diagnostic::Findings;
 use crate::files::Unreadable;
 
 /// Everything that `mapwright test` looked at. What kept cases from running is malformed.
-pub(in crate::cli) fn report(root: &Path, suite: &Suite, ran: &Run) -> Report {
+pub(in super::super) fn report(root: &Path, suite: &Suite, ran: &Run) -> Report {
     let prefix = prefix(root);
     let mut checks = mistakes(&suite.findings, &prefix);
     checks.extend(suite.unreadable.iter().chain(&ran.unreadable).map(unreadable));
@@ -70,7 +70,7 @@ fn finding(failure: &Failure, prefix: &str) -> Finding {
 }
 
 /// A failure as a person reads it: the place of the expectation, and both values.
-pub(in crate::cli) fn told(failure: &Failure) -> String {
+pub(in super::super) fn told(failure: &Failure) -> String {
     let place = match failure.position {
         Some(position) => format!("{}:{}:{}", failure.file, position.line, position.column),
         None => failure.file.clone(),
@@ -85,7 +85,7 @@ pub(in crate::cli) fn told(failure: &Failure) -> String {
 }
 
 /// Both values; of long ones the stretch where they part.
-pub(in crate::cli) fn beside(failure: &Failure) -> (String, String) {
+pub(in super::super) fn beside(failure: &Failure) -> (String, String) {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     let (expected, found) = (text(&failure.expected), text(&failure.found));
     let alike = expected.chars().zip(found.chars()).take_while(|(a, b)| a == b).count();
