@@ -82,7 +82,7 @@ async fn a_head_that_is_too_large_is_431_without_a_body() {
         format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
         // Without an end, it is refused as soon as the limit is passed.
         format!("GET /health HTTP/1.1\r\nHost: x\r\nX: {long}"),
-        headers(101),
+        headers(100),
     ];
     for head in heads {
         let answer = refused(&server, head.as_bytes()).await;
