@@ -3,8 +3,10 @@
 use std::fs;
 use std::panic::catch_unwind;
 
+use mapwright::engine::samples::samples;
 use mapwright_properties::{mapping, page_token, spec, template};
 
+use super::safety::{Numbers, STRINGS, disturb, filled, service};
 use super::source::root;
 
 /// The most files of all corpora together, so that a replay stays short.
@@ -50,4 +52,32 @@ fn every_target_has_a_property_and_a_small_corpus() {
     let counts = targets.map(|target| names(&format!("fuzz/corpus/{target}")).len());
     assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
     assert!(counts.iter().sum::<usize>() < MOST, "{counts:?}");
+}
+
+#[test]
+fn the_property_of_specs_holds_for_samples_hostile_texts_and_disturbed_documents() {
+    let mut numbers = Numbers(20_260_131);
+    for name in ["container", "storage"] {
+        let service = service(name);
+        for sample in samples(&service.schema.document).into_iter().step_by(9) {
+            let mut disturbed = sample.clone();
+            disturb(&mut disturbed, &mut numbers);
+            let hostile = filled(&service, &sample, STRINGS[numbers.below(STRINGS.len())]);
+            for document in [sample, disturbed, hostile] {
+                spec::holds(document.to_string().as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_property_of_mappings_holds_for_edits_by_chance() {
+    let mut numbers = Numbers(7);
+    for round in 0..120 {
+        let mut edits = vec![if round % 2 == 0 { b'0' } else { b'1' }];
+        // Seldom more than one edit: what has many mistakes ends early.
+        let count = 6 * (1 + numbers.below(2));
+        edits.extend((0..count).map(|_| u8::try_from(numbers.below(256)).unwrap()));
+        mapping::holds(&edits);
+    }
 }

@@ -66,6 +66,7 @@ fn created(service: &Service, body: &Value) {
     manifests.iter().for_each(typed);
     let request = service.read_create(body.clone());
     let mut inputs = trial::inputs(service, &request.spec);
+    trial::explained(service, &inputs, &manifests);
     inputs.observed = trial::observed(service, &manifests);
     trial::seen(service, &inputs).unwrap_or_else(|error| panic!("a valid spec breaks the view: {error}"));
     let shapes: Vec<Value> = manifests.iter().map(|manifest| shape(&manifest.body)).collect();

@@ -69,6 +69,7 @@ fn runs(service: &Service) {
         KINDS.faults(&manifest.kind, &manifest.body);
     }
     let mut inputs = trial::inputs(service, &spec);
+    trial::explained(service, &inputs, &manifests);
     inputs.observed = trial::observed(service, &manifests);
     if let Err(error) = trial::seen(service, &inputs) {
         assert!(!error.message.is_empty(), "an error without a word");

@@ -81,6 +81,25 @@ pub(crate) fn observed(service: &Service, manifests: &[Manifest]) -> Vec<Vec<Arc
     service.watches.iter().map(of_kind).collect()
 }
 
+/// What `explain` says of these objects: the same objects, and of each field the value that it has.
+pub(crate) fn explained(service: &Service, inputs: &Inputs, manifests: &[Manifest]) {
+    let traced = service.trace(&identity(), inputs, 0).expect("what renders can be explained");
+    let again: Vec<&Manifest> = traced.iter().filter_map(|object| object.manifest.as_ref()).collect();
+    assert_eq!(again, manifests.iter().collect::<Vec<_>>(), "other objects are explained than made");
+    for object in &traced {
+        for field in object.fields.iter().filter(|field| field.value.is_some()) {
+            let there = object.manifest.as_ref().and_then(|manifest| manifest.body.pointer(&field.pointer));
+            assert_eq!(
+                there,
+                field.value.as_ref(),
+                "{} of `{}` is something else",
+                field.pointer,
+                object.object
+            );
+        }
+    }
+}
+
 /// Status and view of what was observed.
 pub(crate) fn seen(service: &Service, inputs: &Inputs) -> Result<Value, EvalError> {
     let observation = service.observe(&identity(), inputs)?;
