@@ -1,6 +1,7 @@
 //! A mapping against specs that its own schema allows: what it renders of each must be an object that the API
 //! server takes, or a refusal by a check.
 
+mod adopted;
 mod shrink;
 
 use std::collections::BTreeMap;
@@ -151,7 +152,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Status and view of an instance that was just made: its objects are there, and nothing reacted to them.
+    /// Status, view and adoption of an instance that was just made: its objects are there, and nothing reacted
+    /// to them.
     fn first_sight(&self, identity: &Identity, mut inputs: Inputs, manifests: &[Manifest]) -> Option<Break> {
         let watches = self.service.watches.iter().map(|watch| {
             let made = manifests.iter().filter(|manifest| manifest.kind == watch.kind);
@@ -166,7 +168,10 @@ impl Trial<'_> {
             };
             self.service.view(identity, &inputs, &header)
         });
-        seen.err().map(|error| self.failing(&error))
+        match seen.and_then(|_| self.adoption(identity, &inputs, manifests)) {
+            Ok(lost) => lost,
+            Err(error) => Some(self.failing(&error)),
+        }
     }
 
     fn nothing_proven(&self, refusals: &[Problem], findings: &mut Findings) {
