@@ -12,8 +12,11 @@ use super::source::root;
 /// The most files of all corpora together, so that a replay stays short.
 const MOST: usize = 300;
 
+/// Panics where it does not hold.
+type Property = fn(&[u8]);
+
 /// Every property by the name of its fuzz target.
-const PROPERTIES: [(&str, fn(&[u8])); 4] = [
+const PROPERTIES: [(&str, Property); 4] = [
     ("mapping", mapping::holds),
     ("page_token", page_token::holds),
     ("spec", spec::holds),

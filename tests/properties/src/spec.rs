@@ -104,9 +104,8 @@ fn updated(service: &Service, made: &Inputs, body: &Value) {
 
 /// The API server takes the object, and its YAML says the same.
 fn typed(manifest: &Manifest) {
-    for fault in KINDS.faults(&manifest.kind, &manifest.body) {
-        panic!("the API server refuses {} of {:?}: {}", fault.place, manifest.object, fault.detail());
-    }
+    let faults = KINDS.faults(&manifest.kind, &manifest.body);
+    assert!(faults.is_empty(), "the API server refuses `{}`: {faults:?}", manifest.object);
     let mut findings = Findings::default();
     let tree = read(&Source::new("object.yaml", emit(&manifest.body)), &mut findings);
     assert!(findings.is_empty(), "the YAML of an object is not read: {findings}");
