@@ -6,10 +6,11 @@ use super::report::{Check, Finding, Report, Target};
 use super::{End, colour};
 use crate::engine::diagnostic::Findings;
 use crate::engine::kinds::Kinds;
-use crate::engine::prove::{Proof, prove};
+use crate::engine::prove::Proof;
 use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
 use crate::kinds;
+use crate::revision::proof;
 
 /// Load mappings and report every mistake at its place.
 ///
@@ -77,8 +78,7 @@ fn mistakes(files: &Files, name: &str, kinds: &Kinds) -> Findings {
         Ok(service) => service,
         Err(mistakes) => return mistakes,
     };
-    let Proof { mut findings, rendered, refused } = prove(&service, files, kinds);
-    findings.append(service.unread_inputs());
+    let Proof { findings, rendered, refused } = proof(&service, files, kinds);
     if findings.is_empty() {
         let revision = &service.revision;
         println!("{name}: revision {revision}, no mistakes ({rendered} specs rendered, {refused} refused)");
@@ -91,13 +91,13 @@ fn holds_a_mapping(files: &Files, name: &str) -> bool {
     files.keys().any(|path| path.starts_with(&prefix))
 }
 
-fn summary(count: usize) -> String {
+pub(super) fn summary(count: usize) -> String {
     let mistakes = if count == 1 { "1 mistake".to_owned() } else { format!("{count} mistakes") };
     format!("{mistakes}; docs/errors/ has a page for each name in brackets")
 }
 
 /// What stands before the names of files, so that they are paths from where the command was run.
-fn prefix(root: &Path) -> String {
+pub(super) fn prefix(root: &Path) -> String {
     match root.to_string_lossy() {
         root if root == "." => String::new(),
         root => format!("{}/", root.trim_end_matches('/')),

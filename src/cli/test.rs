@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::End;
-use crate::cases::change::{Look, PAUSE};
 use crate::cases::{CASES, Mappings, Run, Suite};
 use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
+use crate::files::change::{Look, PAUSE};
 
 /// Run the cases of mappings, and show each leaf that differs.
 ///

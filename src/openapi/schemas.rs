@@ -316,6 +316,28 @@ fn health(service: &Service) -> Value {
     schema
 }
 
+/// The revision of all mapping files that is in use, and what became of a later one.
+fn mappings() -> Value {
+    let text_or_none = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object",
+        "required": ["revision"],
+        "properties": {
+            "revision": { "type": "string", "description": "A digest of the files in use." },
+            "refused": {
+                "type": "object",
+                "description": "What the files are now, where that does not check.",
+                "properties": { "revision": text_or_none, "diagnostic": { "type": "string" } },
+            },
+            "waiting": {
+                "type": "object",
+                "description": "A sound revision whose watches have not read the cluster yet.",
+                "properties": { "revision": { "type": "string" }, "why": text_or_none },
+            },
+        },
+    })
+}
+
 fn health_document(kind: &str) -> Value {
     json!({
         "type": "object",
@@ -325,6 +347,7 @@ fn health_document(kind: &str) -> Value {
             "status": { "enum": ["healthy", "unhealthy"] },
             "path": { "const": "health" },
             "version": { "type": "string" },
+            "mappings": mappings(),
             "uptime": { "type": "integer", "minimum": 0, "description": "Seconds since the start." },
             "details": { "type": "array", "items": { "type": "string" }, "description": "What is wrong." },
         },

@@ -1,7 +1,7 @@
 //! `mapwright test`: the shipped cases, exit codes, what is printed, and what each option promises.
 
 mod page;
-mod root;
+pub(crate) mod root;
 mod watch;
 
 use std::path::Path;

@@ -32,6 +32,7 @@ mod refusal;
 mod refused_fields;
 mod registration;
 mod registry_rules;
+mod reload;
 mod render;
 mod replicas;
 mod rights;

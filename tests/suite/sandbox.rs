@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use mapwright::app::{Dev, DevOptions};
+use mapwright::app::{Dev, DevOptions, Shown};
 use mapwright::sandbox::{Sandbox, Stages, kubeconfig};
 use mapwright_testbed::control_plane::is_sandbox;
 use mapwright_testbed::process::Scratch;
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 mod difference;
 mod kubectl;
+mod persist;
 
 /// A sandbox in this process, and a kubeconfig for it.
 struct Fixture {
@@ -73,14 +74,16 @@ impl Stage {
             api_port: 0,
             kubeconfig_out: Some(scratch.join("kubeconfig")),
             scenario: Some(scenario),
+            persist: None,
         };
-        let dev = Dev::start(options, &|_| None).await.unwrap();
+        let dev = Dev::start(options, |_| None).await.unwrap();
         let http = Http::new(format!("http://{}", dev.rest));
         let cluster = Http::new(format!("http://{}", dev.cluster));
         let events: Arc<Mutex<Vec<Value>>> = Arc::default();
         let seen = Arc::clone(&events);
         let task = tokio::spawn(async move {
-            let show = move |message: &mapwright::bus::Message| {
+            let show = move |shown: Shown<'_>| {
+                let Shown::Said(message) = shown else { return };
                 let event: Value = serde_json::from_slice(&message.payload).unwrap();
                 seen.lock().unwrap().push(event["data"].clone());
             };
