@@ -28,6 +28,7 @@ mod lives;
 mod offline;
 mod openapi;
 mod outages;
+mod properties;
 mod refusal;
 mod refused_fields;
 mod registration;
