@@ -190,7 +190,7 @@ impl Decode for i64 {
 
     fn decode(tree: &Tree, decoder: &mut Decoder<'_>) -> Option<Self> {
         match tree.kind {
-            Kind::Integer(value) => Some(value),
+            Kind::Integer(value) if i64::try_from(value).is_ok() => i64::try_from(value).ok(),
             _ => {
                 decoder.not_integer(tree);
                 None

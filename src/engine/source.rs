@@ -23,7 +23,8 @@ pub struct Tree {
 pub enum Kind {
     Null,
     Bool(bool),
-    Integer(i64),
+    /// As JSON has them here: of 64 bits, with a sign or without.
+    Integer(i128),
     Float(f64),
     String(String),
     List(Vec<Tree>),
@@ -199,7 +200,9 @@ impl Tree {
         match &self.kind {
             Kind::Null => serde_json::Value::Null,
             Kind::Bool(value) => (*value).into(),
-            Kind::Integer(value) => (*value).into(),
+            Kind::Integer(value) => {
+                serde_json::Number::from_i128(*value).map_or(serde_json::Value::Null, Into::into)
+            }
             Kind::Float(value) => (*value).into(),
             Kind::String(value) => value.as_str().into(),
             Kind::List(items) => items.iter().map(Tree::to_json).collect(),

@@ -140,7 +140,8 @@ async fn a_container_runs_has_an_address_and_goes() {
     let created = stage.http.post(&format!("{CONTAINERS}?id=web-1"), &container("x:1")).await.unwrap();
     assert_eq!(created.status, 201, "{}", created.text());
     let path = stage.statuses("web-1", "RUNNING").await;
-    assert_eq!(path, ["PENDING", "RUNNING"]);
+    // A pod may run before anybody has looked for the first time.
+    assert!(path == ["PENDING", "RUNNING"] || path == ["RUNNING"], "{path:?}");
     let shown = async || {
         let shown = stage.http.get(&format!("{CONTAINERS}/web-1")).await.ok()?.json();
         shown["service"]["external_ip"].is_string().then_some(shown)

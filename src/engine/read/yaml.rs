@@ -227,7 +227,8 @@ impl<'a> Reader<'a> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         let simple =
             digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
-        if simple && let Ok(number) = text.parse() {
+        let whole = text.parse::<i64>().map(i128::from).or_else(|_| text.parse::<u64>().map(i128::from));
+        if simple && let Ok(number) = whole {
             return Kind::Integer(number);
         }
         if digits.contains('.')
