@@ -23,7 +23,7 @@ pub struct Tree {
 pub enum Kind {
     Null,
     Bool(bool),
-    /// As JSON has them here: of 64 bits, with a sign or without.
+    /// What JSON keeps to the last digit: from the least i64 to the largest u64.
     Integer(i128),
     Float(f64),
     String(String),
@@ -200,9 +200,10 @@ impl Tree {
         match &self.kind {
             Kind::Null => serde_json::Value::Null,
             Kind::Bool(value) => (*value).into(),
-            Kind::Integer(value) => {
-                serde_json::Number::from_i128(*value).map_or(serde_json::Value::Null, Into::into)
-            }
+            Kind::Integer(value) => match i64::try_from(*value) {
+                Ok(value) => value.into(),
+                Err(_) => u64::try_from(*value).ok().into(),
+            },
             Kind::Float(value) => (*value).into(),
             Kind::String(value) => value.as_str().into(),
             Kind::List(items) => items.iter().map(Tree::to_json).collect(),

@@ -227,8 +227,10 @@ impl<'a> Reader<'a> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         let simple =
             digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
-        let whole = text.parse::<i64>().map(i128::from).or_else(|_| text.parse::<u64>().map(i128::from));
-        if simple && let Ok(number) = whole {
+        if simple
+            && let Ok(number) = text.parse::<i128>()
+            && (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&number)
+        {
             return Kind::Integer(number);
         }
         if digits.contains('.')
