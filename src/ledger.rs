@@ -150,6 +150,12 @@ impl Ledger {
         self.instances.get(id)?.delivered.as_ref()
     }
 
+    /// The status from which the next one of a life comes: what was observed last, delivered or not. While
+    /// a status settles, that is the one before it.
+    pub fn stands_at(&self, id: &str, life: u64) -> Option<&str> {
+        self.instances.get(id)?.stands_at(life)
+    }
+
     /// Whether anything about this id waits or is in flight.
     pub fn owes(&self, id: &str) -> bool {
         self.instances.get(id).is_some_and(Instance::owes)

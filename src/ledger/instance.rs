@@ -20,8 +20,8 @@ pub(super) struct Instance {
     ending: Option<Statement>,
     newest: Option<Statement>,
     window: Option<Window>,
-    /// Since when a delivered good status has been a settling one.
-    settling_since: Option<Duration>,
+    /// The settling status that waits out its window.
+    settling: Option<Settling>,
     /// A report that was replaced may have arrived all the same, so even a return to what was last
     /// delivered has to be said.
     uncertain: bool,
@@ -46,6 +46,13 @@ struct Window {
     until: Duration,
 }
 
+#[derive(Debug)]
+struct Settling {
+    since: Duration,
+    /// The status before it.
+    from: String,
+}
+
 // === impl Instance ===
 
 impl Instance {
@@ -56,9 +63,11 @@ impl Instance {
         }
         self.enter_life(life);
         self.lengthen_window(now, window);
+        let from = self.stands_at(life).map(str::to_owned);
         self.drop_newest();
-        let settles = statement.report.settling && self.ending.is_none() && self.stands_well_in(life);
-        self.settling_since = settles.then(|| self.settling_since.unwrap_or(now));
+        let settles = statement.report.settling && self.ending.is_none();
+        let since = self.settling.take().map_or(now, |settling| settling.since);
+        self.settling = from.filter(|_| settles).map(|from| Settling { since, from });
         if self.uncertain || self.ending.is_some() || !self.already_says(&statement) {
             self.newest = Some(statement);
         }
@@ -75,7 +84,7 @@ impl Instance {
         self.enter_life(life);
         self.lengthen_window(now, window);
         self.drop_newest();
-        self.settling_since = None;
+        self.settling = None;
         if self.ending.as_ref().is_some_and(|ending| ending.revision.is_some()) {
             self.uncertain = true;
         }
@@ -103,7 +112,7 @@ impl Instance {
         // The first status of a new life waits for nothing: the end of the old one opens no window.
         self.window = (!statement.ends).then_some(Window { opened: now, until: now + window });
         if !statement.ends {
-            self.settling_since = None;
+            self.settling = None;
         }
         let outgoing = Outgoing {
             id: id.to_owned(),
@@ -128,8 +137,21 @@ impl Instance {
             return Some(self.retry_at);
         }
         let window_ends = self.window.as_ref().map_or(Duration::ZERO, |open| open.until);
-        let settled = self.settling_since.map_or(Duration::ZERO, |since| since + window);
+        let settled = self.settling.as_ref().map_or(Duration::ZERO, |settling| settling.since + window);
         Some(self.retry_at.max(window_ends).max(settled))
+    }
+
+    /// The status that was observed last in a life; of one that settles, the status before it.
+    pub(super) fn stands_at(&self, life: u64) -> Option<&str> {
+        if let Some(settling) = &self.settling {
+            return (self.life == life).then_some(settling.from.as_str());
+        }
+        if let Some(said) = self.newest.as_ref().or(self.ending.as_ref()).or(self.in_flight.as_ref()) {
+            let stands = said.life == life && !said.ends && !said.report.settling;
+            return stands.then_some(said.report.status.as_str());
+        }
+        let last = self.delivered.as_ref()?;
+        (last.life == life && !last.ends && !last.settling).then_some(last.status.as_str())
     }
 
     pub(super) fn awaits(&self, outgoing: &Outgoing) -> bool {
@@ -180,7 +202,7 @@ impl Instance {
         if life > self.life {
             self.life = life;
             self.window = None;
-            self.settling_since = None;
+            self.settling = None;
         }
     }
 
@@ -205,7 +227,7 @@ impl Instance {
         }
         if newest_repeats && !self.uncertain && self.ending.is_none() {
             self.newest = None;
-            self.settling_since = None;
+            self.settling = None;
         }
     }
 
@@ -223,9 +245,6 @@ impl Instance {
         self.base().is_some_and(|base| base.says_as_much_as(statement))
     }
 
-    fn stands_well_in(&self, life: u64) -> bool {
-        self.base().is_some_and(|base| base.life == life && !base.ends && !base.report.settling)
-    }
 }
 
 // === impl Statement ===

@@ -235,10 +235,11 @@ impl Monitor {
         if seen.status == self.provider.service.status.gone {
             self.begin(Chore::End(instance.known));
         } else if !seen.kept {
-            let previous = instance.inputs.previous.as_ref().map(|previous| previous.status.as_str());
-            let settling = self.provider.service.settles(previous, &seen.status);
+            let life = instance.identity.life;
+            let from = self.ledger.stands_at(&id, life);
+            let settling = self.provider.service.settles(from, &seen.status);
             let report = Report { status: seen.status, message: seen.message, settling };
-            self.ledger.observe(self.now(), &id, instance.identity.life, report);
+            self.ledger.observe(self.now(), &id, life, report);
         }
     }
 

@@ -174,6 +174,19 @@ fn a_settling_status_waits_only_after_a_good_one() {
 }
 
 #[test]
+fn a_settling_status_comes_from_what_was_observed_last_also_where_that_was_never_delivered() {
+    let mut scene = Scene::new();
+    scene.sees("a", "PENDING").at(300).sees("a", "RUNNING");
+    assert_eq!(scene.ledger.stands_at("a", 1), Some("RUNNING"), "it waits for the window of PENDING");
+    // That window ends at 1000; what failed at 700 settles until 1200.
+    scene.at(700).sees("a", "FAILED");
+    assert_eq!(scene.ledger.stands_at("a", 1), Some("RUNNING"), "what settles has not been left for good");
+    scene.at(1_100).sees("a", "RUNNING").at(5_000);
+    assert_eq!(scene.heard_of("a"), [(0, "PENDING"), (1_100, "RUNNING")]);
+    assert_eq!(scene.ledger.stands_at("a", 2), None, "another life comes from nothing");
+}
+
+#[test]
 fn recovery_is_said_at_once() {
     let mut scene = Scene::new();
     scene.sees("a", "FAILED").at(2_000).sees("a", "RUNNING");
