@@ -18,6 +18,7 @@ mod delivery;
 mod docs;
 mod error_pages;
 mod events;
+mod faults;
 mod field_requests;
 mod field_status;
 mod figures;
