@@ -61,7 +61,7 @@ impl Feed {
                 self.backoff.failures = 0;
                 continue;
             };
-            if !can_resume(&refusal) {
+            if !can_resume(&refusal) && !seeded!("ignore-410") {
                 self.resume = None;
             }
             let wait = self.backoff.next(refusal.retry_after);
@@ -97,7 +97,11 @@ impl Feed {
         loop {
             let options = &self.key.select;
             let namespace = &self.key.namespace;
-            let mut page = self.cluster.list_page(resource, namespace, options, token.as_deref()).await?;
+            let page = self.cluster.list_page(resource, namespace, options, token.as_deref()).await;
+            if seeded!("half-a-list") && page.is_err() {
+                self.store.end_list(&listing);
+            }
+            let mut page = page?;
             self.store.sign_of_life();
             for item in take_items(&mut page) {
                 self.store.listed(&mut listing, typed(item, resource));
@@ -147,6 +151,7 @@ impl Feed {
         let version = metadata(&object, "resourceVersion").to_owned();
         match event.get("type").and_then(Value::as_str) {
             Some("ADDED" | "MODIFIED") => self.store.saw(typed(object, resource)),
+            Some("DELETED") if seeded!("skip-deletions") => {}
             Some("DELETED") => {
                 if !self.store.saw_gone(&object) {
                     return Err(Refusal::new(RefusalKind::Other, "a deletion does not say of what"));

@@ -51,7 +51,7 @@ impl Lines {
     }
 
     async fn read(&mut self) -> Result<Option<bytes::Bytes>, Refusal> {
-        let frame = timeout(WATCH_SILENCE, self.body.frame()).await.map_err(|_| {
+        let frame = timeout(if seeded!("endless-silence") { WATCH_SILENCE * 100 } else { WATCH_SILENCE }, self.body.frame()).await.map_err(|_| {
             let text = format!("the watch was silent for {} s", WATCH_SILENCE.as_secs());
             Refusal::new(RefusalKind::Unavailable, text)
         })?;

@@ -51,13 +51,19 @@ pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoi
         message: &outgoing.report.message,
         revision: outgoing.revision,
     };
-    let event = CloudEvent::new(&identity, jiff::Timestamp::now().to_string());
+    let mut event = CloudEvent::new(&identity, jiff::Timestamp::now().to_string());
+    if seeded!("chance-ids") {
+        event.id = uuid::Uuid::new_v4();
+    }
     let message = Message {
         subject: event.envelope.subject.clone(),
         id: event.id.to_string(),
         payload: Bytes::from(event.to_bytes()),
         announced: outgoing.announced,
     };
+    if seeded!("note-before-delivery") {
+        shelf.remember(&outgoing).await;
+    }
     let result = bus.publish(&message).await;
     if matches!(result, Ok(Delivery::Acknowledged | Delivery::Flushed)) {
         shelf.remember(&outgoing).await;
@@ -77,6 +83,7 @@ impl Monitor {
                 self.delivered(&outgoing);
             }
             Ok(Delivery::NoStreamYet) => self.ledger.announced(now, &outgoing),
+            Err(_) if seeded!("drop-on-publish-failure") => self.ledger.delivered(&outgoing),
             Err(error) => {
                 tracing::debug!(id = outgoing.id, %error, "an event stays owed");
                 self.ledger.failed(now, &outgoing);
@@ -167,6 +174,9 @@ impl Shelf {
     }
 
     async fn remember(&self, outgoing: &Outgoing) {
+        if seeded!("no-ledger") {
+            return;
+        }
         let entry = Entry { scope: self.scope.clone(), delivered: document(outgoing) };
         let Ok(value) = serde_json::to_vec(&entry) else { return };
         let over = self.revisions().get(&outgoing.id).copied();

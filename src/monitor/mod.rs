@@ -192,7 +192,7 @@ impl Monitor {
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
             State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
-            State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
+            State::Deleting if !seeded!("no-removal") && self.swept.insert((record.id.clone(), record.life)) => {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
@@ -320,9 +320,11 @@ impl Monitor {
             let visible = self.provider.is_visible(record);
             let since = *self.creating.entry(record.claim.clone()).or_insert_with(Instant::now);
             match record.state {
+                State::Creating if seeded!("no-completion") => {}
                 State::Creating if visible || since.elapsed() > patience => {
                     self.begin(Chore::Complete(known))
                 }
+                State::Ready if seeded!("no-resume") && record.pending.is_some() => {}
                 State::Ready if record.pending.is_some() && since.elapsed() > patience => {
                     self.begin(Chore::Resume(known));
                 }

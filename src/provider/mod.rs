@@ -113,11 +113,13 @@ impl Provider {
         Ok(Observation { status, message, rule, kept: word.is_none() })
     }
 
-    /// Whether REST shows the instance: it has answered 201, and is not gone.
+    /// Whether REST shows the instance: it has answered 201, or may have, and is not gone.
     pub fn is_visible(&self, record: &InstanceRecord) -> bool {
         match record.state {
             State::Ready => true,
-            State::Creating => self.answered().get(&record.id) == Some(&record.life),
+            State::Creating => {
+                self.answered().get(&record.id) == Some(&record.life) || self.is_whole(record)
+            }
             State::Deleting => self.roots_left(record),
             State::Tombstone => false,
         }

@@ -11,7 +11,7 @@ use mapwright_testbed::secs;
 const BINARY: &str = env!("CARGO_BIN_EXE_mapwright");
 /// So many runs at once: most of a run is waiting.
 const SIDE_BY_SIDE: usize = 8;
-const LIMIT: Duration = secs(60);
+const LIMIT: Duration = secs(45);
 
 /// Where plans that fail are written.
 fn folder() -> PathBuf {
@@ -69,4 +69,142 @@ async fn replay() {
     }
     eprintln!("{} faults came to pass in {:?}", outcome.fired, outcome.took);
     assert_eq!(outcome.broken, None, "\n{}", outcome.log);
+}
+
+/// A fault of our own, and the plans of which one must break a promise because of it.
+struct Seed {
+    fault: &'static str,
+    /// Places, numbers and acts, as a plan file has them.
+    plans: &'static [&'static str],
+    /// The promise that is broken, as the harness words it.
+    promise: &'static str,
+}
+
+const NOTHING: &str = "[]";
+
+const SEEDS: &[Seed] = &[
+    Seed {
+        fault: "no-uid-check",
+        plans: &[r#"[{"at": "DELETE deployments", "nth": 1, "do": "swap"}]"#],
+        promise: "no delete of a foreign object",
+    },
+    Seed {
+        fault: "name-is-enough",
+        plans: &[r#"[{"at": "POST deployments", "nth": 1, "do": "squat"}]"#],
+        promise: "",
+    },
+    Seed {
+        fault: "drop-on-publish-failure",
+        plans: &[
+            r#"[{"at": "PUBLISH", "nth": 1, "do": "reset"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 2, "do": "reset"}]"#,
+        ],
+        promise: "the last event is the last status",
+    },
+    Seed {
+        fault: "note-before-delivery",
+        plans: &[
+            r#"[{"at": "PUBLISH", "nth": 1, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 2, "do": "kill_before"}]"#,
+        ],
+        promise: "the last event is the last status",
+    },
+    Seed {
+        fault: "no-ledger",
+        plans: &[r#"[{"at": "DELETE persistentvolumeclaims", "nth": 1, "do": "kill_after"}]"#],
+        promise: "no event without a change",
+    },
+    Seed {
+        fault: "chance-ids",
+        plans: &[r#"[{"at": "PUBLISH", "nth": 1, "do": "swallow_ack"}]"#],
+        promise: "no event without a change",
+    },
+    Seed { fault: "no-comparison", plans: &[NOTHING], promise: "no event without a change" },
+    Seed { fault: "forget-owed-end", plans: &[NOTHING], promise: "" },
+    Seed { fault: "never-settled", plans: &[NOTHING], promise: "" },
+    Seed {
+        fault: "ignore-410",
+        plans: &[
+            r#"[{"at": "EVENT pods", "nth": 2, "do": "gone"}]"#,
+            r#"[{"at": "EVENT pods", "nth": 3, "do": "gone"}]"#,
+        ],
+        promise: "the last event is the last status",
+    },
+    Seed { fault: "skip-deletions", plans: &[NOTHING], promise: "the last event is the last status" },
+    Seed {
+        fault: "half-a-list",
+        plans: &[r#"[{"at": "EVENT deployments", "nth": 2, "do": "gone"},
+            {"at": "LIST deployments", "nth": 2, "do": {"answer": {"status": 500, "times": 3}}}]"#],
+        promise: "an acknowledged create exists",
+    },
+    Seed {
+        fault: "no-live-look",
+        plans: &[r#"[{"at": "POST deployments", "nth": 2, "do": "kill_after"},
+            {"at": "LIST deployments", "nth": 2, "do": "stale"}]"#],
+        promise: "",
+    },
+    Seed {
+        fault: "endless-silence",
+        plans: &[r#"[{"at": "EVENT pods", "nth": 2, "do": "black_hole"}]"#],
+        promise: "the last event is the last status",
+    },
+    Seed {
+        fault: "no-completion",
+        plans: &[r#"[{"at": "POST deployments", "nth": 4, "do": "kill_after"}]"#],
+        promise: "a create is whole or nothing",
+    },
+    Seed {
+        fault: "no-rollback",
+        plans: &[r#"[{"at": "POST services", "nth": 3, "do": {"answer": {"status": 403, "times": 1}}}]"#],
+        promise: "a create is whole or nothing",
+    },
+    Seed {
+        fault: "no-removal",
+        plans: &[r#"[{"at": "DELETE deployments", "nth": 1, "do": "kill_before"}]"#],
+        promise: "",
+    },
+    Seed {
+        fault: "no-resume",
+        plans: &[r#"[{"at": "PATCH persistentvolumeclaims", "nth": 1, "do": "kill_before"}]"#],
+        promise: "an update is whole or nothing",
+    },
+    Seed {
+        fault: "forget-the-answered",
+        plans: &[r#"[{"at": "PUT configmaps", "nth": 1, "do": "kill_before"}]"#],
+        promise: "an acknowledged create exists",
+    },
+    Seed {
+        fault: "blind-to-own-writes",
+        plans: &[r#"[{"at": "EVENT deployments", "nth": 1, "do": {"delay": 1500}}]"#],
+        promise: "an acknowledged create exists",
+    },
+    Seed { fault: "keys-ignored", plans: &[NOTHING], promise: "a repeat answers as the first" },
+    Seed { fault: "claim-ignored", plans: &[NOTHING], promise: "of two creates of one id one wins" },
+    Seed { fault: "foreign-is-ours", plans: &[NOTHING], promise: "a provider shows its own and nothing else" },
+];
+
+/// Long enough for a silent watch to be noticed, where that is done.
+const SEEDED_LIMIT: Duration = secs(25);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_seeded_fault_of_our_own_is_caught_by_a_plan() {
+    let ground = Ground::start(BINARY, true).await.unwrap();
+    let judged = stream::iter(SEEDS).map(async |seed| {
+        let mut seen = Vec::new();
+        for faults in seed.plans {
+            let plan = Plan::new(seed.fault, serde_json::from_str(faults).unwrap());
+            let outcome = run(&ground, &plan, seed.fault, SEEDED_LIMIT).await.unwrap();
+            match outcome.broken {
+                Some(broken) if broken.contains(seed.promise) => {
+                    eprintln!("{} is caught by {faults} in {:?}: {broken}", seed.fault, outcome.took);
+                    return None;
+                }
+                other => seen.push(format!("{faults}: {other:?}")),
+            }
+        }
+        Some(format!("{} is not caught as \"{}\": {seen:#?}", seed.fault, seed.promise))
+    });
+    let missed: Vec<Option<String>> = judged.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
+    assert!(SEEDS.len() >= 20 && missed.is_empty(), "{}", missed.join("\n"));
 }

@@ -1,6 +1,6 @@
 //! What has happened so far, and what the plan wants to happen now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -30,6 +30,8 @@ struct State {
     fired: usize,
     /// What was seen to be wrong while the run went on.
     complaints: Vec<String>,
+    /// Kinds whose old versions the API server has forgotten: only a list helps.
+    expired: BTreeSet<String>,
     /// Somebody else's objects that must not be touched: plural, name, uid.
     foreign: Vec<[String; 3]>,
 }
@@ -76,6 +78,18 @@ impl Board {
 
     pub(super) fn foreign(&self) -> Vec<[String; 3]> {
         self.state().foreign.clone()
+    }
+
+    pub(super) fn expire(&self, plural: &str) {
+        self.state().expired.insert(plural.to_owned());
+    }
+
+    pub(super) fn is_expired(&self, plural: &str) -> bool {
+        self.state().expired.contains(plural)
+    }
+
+    pub(super) fn renew(&self, plural: &str) {
+        self.state().expired.remove(plural);
     }
 
     pub(super) fn trace(&self) -> Vec<Happening> {

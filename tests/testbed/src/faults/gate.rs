@@ -115,7 +115,11 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Exchange {
     let body = body.collect().await.map_err(|_| Closed)?.to_bytes();
     let Some(place) = Place::of(&head) else { return forward(head, body, &shared).await };
     let act = shared.board.reach(&format!("{} {}", place.verb, place.plural), &place.name);
+    if place.verb == "LIST" {
+        shared.board.renew(&place.plural);
+    }
     match act {
+        None if place.verb == "WATCH" && shared.board.is_expired(&place.plural) => Ok(refusal(410)),
         None => pass(head, body, &place, &shared).await,
         Some(Act::Delay(milliseconds)) => {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -136,7 +140,14 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Exchange {
         }
         Some(Act::BlackHole) => std::future::pending().await,
         Some(Act::Answer { status, .. }) => Ok(refusal(status)),
-        Some(Act::Expired) => Ok(refusal(410)),
+        Some(Act::Expired) => {
+            shared.board.expire(&place.plural);
+            Ok(refusal(410))
+        }
+        Some(Act::Squat) => {
+            squat(&head, &body, &place, &shared).await;
+            forward(head, body, &shared).await
+        }
         Some(Act::Swap) => {
             swap(&head, &place, &shared).await;
             forward(head, body, &shared).await
@@ -265,10 +276,11 @@ async fn event(
             Ok(Some(with_before(line)))
         }
         Some(Act::BlackHole) => std::future::pending().await,
-        Some(Act::Gone) => Err(Some(Bytes::from(format!(
-            "{}\n",
-            json!({"type": "ERROR", "object": status(410)})
-        )))),
+        Some(Act::Gone) => {
+            board.expire(plural);
+            let last = json!({"type": "ERROR", "object": status(410)});
+            Err(Some(Bytes::from(format!("{last}\n"))))
+        }
         // Whatever else ends the watch here.
         Some(_) => Err(None),
     }
@@ -291,29 +303,36 @@ async fn forward(mut head: Parts, body: Bytes, shared: &Shared) -> Exchange {
 
 /// Removes the object and makes one of the same name that is nobody's of ours.
 async fn swap(head: &Parts, place: &Place, shared: &Shared) {
-    let path = head.uri.path().to_owned();
-    let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection).to_owned();
-    let send = async |method: Method, path: &str, body: Vec<u8>| -> kube::Result<Value> {
-        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-        shared.client.request(request.body(body).map_err(kube::Error::HttpError)?).await
-    };
-    let Ok(mut object) = send(Method::GET, &path, Vec::new()).await else { return };
+    let path = head.uri.path();
+    let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
+    let Ok(object) = send(shared, Method::GET, path, Vec::new()).await else { return };
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
-    let _ = send(Method::DELETE, &path, now.to_string().into_bytes()).await;
-    object["metadata"] = json!({"name": place.name});
+    let _ = send(shared, Method::DELETE, path, now.to_string().into_bytes()).await;
+    make_foreign(shared, collection, &place.plural, &place.name, object).await;
+}
+
+/// Somebody else is faster, and takes the name.
+async fn squat(head: &Parts, body: &[u8], place: &Place, shared: &Shared) {
+    let Ok(object) = serde_json::from_slice::<Value>(body) else { return };
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    make_foreign(shared, head.uri.path(), &place.plural, &name, object).await;
+}
+
+async fn make_foreign(shared: &Shared, collection: &str, plural: &str, name: &str, mut object: Value) {
+    object["metadata"] = json!({"name": name});
     object["status"] = Value::Null;
-    for member in ["clusterIP", "clusterIPs"] {
-        if let Some(spec) = object["spec"].as_object_mut() {
-            spec.shift_remove(member);
-        }
+    if let Some(spec) = object["spec"].as_object_mut() {
+        spec.retain(|member, _| !member.starts_with("clusterIP"));
     }
-    match send(Method::POST, &collection, object.to_string().into_bytes()).await {
-        Ok(made) => {
-            let uid = made["metadata"]["uid"].as_str().unwrap_or_default();
-            shared.board.is_foreign(&place.plural, &place.name, uid);
-        }
-        Err(error) => shared.board.complain(format!("the harness: cannot swap {path}: {error}")),
+    match send(shared, Method::POST, collection, object.to_string().into_bytes()).await {
+        Ok(made) => shared.board.is_foreign(plural, name, made["metadata"]["uid"].as_str().unwrap_or_default()),
+        Err(error) => shared.board.complain(format!("the harness: cannot make a foreign {name}: {error}")),
     }
+}
+
+async fn send(shared: &Shared, method: Method, path: &str, body: Vec<u8>) -> kube::Result<Value> {
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    shared.client.request(request.body(body).map_err(kube::Error::HttpError)?).await
 }
 
 fn status(code: u16) -> Value {

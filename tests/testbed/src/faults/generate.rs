@@ -77,6 +77,9 @@ fn at_a_write(at: &str) -> Vec<Act> {
     if matches!(at, "DELETE deployments" | "DELETE services") {
         acts.push(Act::Swap);
     }
+    if matches!(at, "POST deployments" | "POST services") {
+        acts.push(Act::Squat);
+    }
     if at.starts_with("PUT") {
         acts.push(Act::Answer { status: 409, times: 1 });
     }

@@ -34,11 +34,7 @@ pub(super) async fn hold(stage: &Stage) -> Result<()> {
         judge(id, &events(stage, id), words)?;
     }
     listed(stage).await?;
-    foreign_objects_stand(stage).await?;
-    match stage.board.complaints().first() {
-        Some(complaint) => Err(Failure::new(complaint)),
-        None => Ok(()),
-    }
+    foreign_objects_stand(stage).await
 }
 
 /// Of an instance that is there exactly one set of objects, of one that is gone nothing.

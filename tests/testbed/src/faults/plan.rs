@@ -48,11 +48,13 @@ pub enum Act {
     Answer { status: u16, times: usize },
     /// Before a deletion arrives, somebody else's object takes the place of the one that is meant.
     Swap,
+    /// Before an object is made, somebody else makes one of its name.
+    Squat,
     /// An event waits until the next one of its object has come, and only that is seen.
     Coalesce,
-    /// The watch ends with 410 in place of the event.
+    /// The watch ends with 410 in place of the event, and old versions are forgotten.
     Gone,
-    /// The watch is answered with a plain 410 in place of a stream, once.
+    /// Watches are answered with a plain 410 until there is a list.
     Expired,
     /// The oldest list that was served from the same place is served again.
     Stale,

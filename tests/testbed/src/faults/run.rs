@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::board::{Board, Happening};
 use super::gate::Gate;
 use super::plan::Plan;
-use super::stage::{CLASS, Stage};
+use super::stage::{Alive, CLASS, Stage, item};
 use super::wire::Wire;
 use super::{invariants, script};
 use crate::control_plane::{ControlPlane, Setup};
@@ -101,13 +101,17 @@ pub async fn run(ground: &Ground, plan: &Plan, seeded: &str, limit: Duration) ->
     let up = Arc::new(AtomicBool::new(true));
     let _keeper = Ending(tokio::spawn(keep(provider.clone(), kills, up.clone(), board.clone())));
     let _doctor = Ending(tokio::spawn(watch_health(http.clone(), up, board.clone())));
-    let stage = Stage { http, objects, events, board: board.clone(), limit };
+    let alive = Alive::default();
+    let _census = Ending(tokio::spawn(count(http.clone(), alive.clone(), board.clone())));
+    let stage = Stage { http, objects, events, board: board.clone(), limit, alive };
     let played = match script::play(&stage).await {
         Ok(()) => invariants::hold(&stage).await,
         Err(failure) => Err(failure),
     };
     let log = provider.lock().await.log();
-    let broken = played.err().map(|failure| failure.to_string());
+    // What was seen on the way is nearer to the cause than what did not come to pass in the end.
+    let seen = board.complaints().into_iter().next();
+    let broken = seen.or_else(|| played.err().map(|failure| failure.to_string()));
     Ok(Outcome { broken, trace: board.trace(), fired: board.fired(), took: began.elapsed(), log })
 }
 
@@ -147,6 +151,20 @@ async fn watch_health(http: Http, up: Arc<AtomicBool>, board: Arc<Board>) {
         late = if well || !up.load(Ordering::SeqCst) { 0 } else { late + 1 };
         if late == 3 {
             board.complain("health answers within 2 s: it did not, three times in a row");
+        }
+    }
+}
+
+/// Asks all the time for every instance that must be there.
+async fn count(http: Http, alive: Alive, board: Arc<Board>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for id in alive.ids() {
+            let answer = http.get(&item(&id)).await;
+            if answer.is_ok_and(|answer| answer.status == 404) && alive.contains(&id) {
+                board.complain(format!("an acknowledged create exists: GET of {id} is 404"));
+                return;
+            }
         }
     }
 }

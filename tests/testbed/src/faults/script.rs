@@ -37,6 +37,7 @@ pub(super) async fn play(stage: &Stage) -> Result<()> {
     stage.agrees("c1", "RUNNING").await?;
 
     grows(stage).await?;
+    stage.alive.remove("c2");
     let lost = stage.made(&Kind::DEPLOYMENT, "c2").await?;
     stage.objects.delete(&Kind::DEPLOYMENT, super::stage::name_of(&lost)).await?;
     stage.collects("c2").await?;
@@ -49,8 +50,12 @@ pub(super) async fn play(stage: &Stage) -> Result<()> {
     stage.phase(&next, "Running", "step 8").await?;
     stage.agrees("c1", "RUNNING").await?;
 
-    stage.send("POST", &format!("{CONTAINERS}?id=c3"), "", &json!({ "spec": web(&["internal"]) })).await;
-    stage.delete("v1").await?;
+    let body = json!({ "spec": web(&["internal"]) });
+    let answer = stage.send("POST", &format!("{CONTAINERS}?id=c3"), "", &body).await;
+    if answer.is_some_and(|answer| answer.status == 201) {
+        stage.alive.add("c3");
+    }
+    futures::future::try_join(stage.delete("v1"), stage.releases("v1")).await?;
     stage.agrees("v1", "DELETED").await
 }
 

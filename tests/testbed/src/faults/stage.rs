@@ -1,6 +1,7 @@
 //! What the script acts with: DCM's hands on REST, the controllers' hands in the cluster, and eyes on both.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -29,19 +30,43 @@ pub(super) struct Stage {
     pub(super) board: Arc<Board>,
     /// How long anything may take before it counts as never.
     pub(super) limit: Duration,
+    pub(super) alive: Alive,
+}
+
+/// The instances of which a GET may never say that they are not there.
+#[derive(Clone, Default)]
+pub(super) struct Alive(Arc<Mutex<BTreeSet<String>>>);
+
+impl Alive {
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.set().iter().cloned().collect()
+    }
+
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.set().contains(id)
+    }
+
+    pub(super) fn add(&self, id: &str) {
+        self.set().insert(id.to_owned());
+    }
+
+    pub(super) fn remove(&self, id: &str) {
+        self.set().remove(id);
+    }
+
+    fn set(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The kinds of which instances are made.
 pub(super) const MADE: [Kind; 3] = [Kind::DEPLOYMENT, Kind::SERVICE, Kind::CLAIM];
 
 impl Stage {
-    pub(super) fn item(&self, id: &str) -> String {
-        format!("{}/{id}", if id.starts_with('v') { VOLUMES } else { CONTAINERS })
-    }
 
     /// The status code of an answer, and the answer; none while nobody answers.
     pub(super) async fn get(&self, id: &str) -> Option<Answer> {
-        self.http.get(&self.item(id)).await.ok()
+        self.http.get(&item(id)).await.ok()
     }
 
     pub(super) async fn send(&self, method: &str, path: &str, key: &str, body: &Value) -> Option<Answer> {
@@ -87,17 +112,19 @@ impl Stage {
         if answer.status == 404 {
             return Err(Failure::new(format!("an acknowledged create exists: GET of {id} is 404")));
         }
+        self.alive.add(id);
         Ok(())
     }
 
     /// Deletes an instance, and asks again only where nothing says that the deletion is under way.
     pub(super) async fn delete(&self, id: &str) -> Result<()> {
+        self.alive.remove(id);
         let end = tokio::time::Instant::now() + self.limit;
         let mut again = tokio::time::Instant::now();
         loop {
             let now = tokio::time::Instant::now();
             if now >= again {
-                let answer = self.send("DELETE", &self.item(id), "", &Value::Null).await;
+                let answer = self.send("DELETE", &item(id), "", &Value::Null).await;
                 if answer.is_some_and(|answer| matches!(answer.status, 204 | 404)) {
                     return Ok(());
                 }
@@ -161,6 +188,20 @@ impl Stage {
         Ok(())
     }
 
+    /// Nobody uses the claim of a volume that is deleted, so its protection is lifted.
+    pub(super) async fn releases(&self, id: &str) -> Result<()> {
+        let lifted = async || {
+            let Some(claim) = self.of(&Kind::CLAIM, id).await?.pop() else { return Some(()) };
+            if !claim["metadata"]["deletionTimestamp"].is_null() {
+                let free = json!({ "metadata": { "finalizers": null } });
+                // It may be gone by now.
+                let _ = self.objects.patch(&Kind::CLAIM, name_of(&claim), free).await;
+            }
+            None
+        };
+        eventually(&format!("the claim of {id} goes"), self.limit, lifted).await
+    }
+
     /// Once the Deployment is gone, the collector takes what it owned.
     pub(super) async fn collects(&self, id: &str) -> Result<()> {
         let gone = async || self.of(&Kind::DEPLOYMENT, id).await?.is_empty().then_some(());
@@ -191,6 +232,10 @@ impl Stage {
         let agreed = eventually(&what, self.limit, agreed).await;
         agreed.map_err(|error| Failure::new(format!("the last event is the last status: {error}; {seen}")))
     }
+}
+
+pub(super) fn item(id: &str) -> String {
+    format!("{}/{id}", if id.starts_with('v') { VOLUMES } else { CONTAINERS })
 }
 
 pub(super) fn name_of(object: &Value) -> &str {
