@@ -196,6 +196,19 @@ impl Instance {
         self.drop_repeats();
     }
 
+    pub(super) fn restore_attempt(&mut self, attempt: Delivered) {
+        self.life = self.life.max(attempt.life);
+        self.revision = self.revision.max(attempt.revision);
+        let attempt = Statement::from(attempt);
+        let waits = if attempt.ends { &mut self.ending } else { &mut self.newest };
+        *waits = Some(attempt);
+    }
+
+    /// The life that has begun and not ended, as far as anything was said of it or is about to be.
+    pub(super) fn open_life(&self) -> Option<u64> {
+        self.last_said().filter(|last| !last.ends).map(|last| last.life)
+    }
+
     pub(super) fn owes(&self) -> bool {
         self.in_flight.is_some() || self.ending.is_some() || self.newest.is_some()
     }

@@ -212,7 +212,7 @@ impl Monitor {
 
     /// An instance that was reported, and of which nothing is left in memory, not even a record.
     fn miss(&mut self, id: &str) {
-        if self.ledger.last_delivered(id).is_some_and(|last| !last.ends) {
+        if self.ledger.open_life(id).is_some() {
             self.begin(Chore::Vanish(id.to_owned()));
         }
     }
@@ -293,7 +293,7 @@ impl Monitor {
             Done::Again(id) => self.look_at(&id),
             Done::Dropped(id) => self.forget(&id),
             Done::Vanished(id) => {
-                let life = self.ledger.last_delivered(&id).map_or(0, |last| last.life);
+                let life = self.ledger.open_life(&id).unwrap_or_default();
                 let (status, message) = (self.provider.service.status.gone.clone(), "vanished".to_owned());
                 self.ledger.gone(self.now(), &id, life, Report { status, message, settling: false });
             }

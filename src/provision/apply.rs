@@ -10,7 +10,7 @@ use crate::engine::inputs::uid_of;
 use crate::engine::manifest::Manifest;
 use crate::engine::service::KindRef;
 use crate::provider::{Known, Provider};
-use crate::record::{InstanceRecord, PlannedObject, State};
+use crate::record::{InstanceRecord, Method, PlannedObject, State};
 
 /// Why the objects of a plan are not there.
 #[derive(Debug)]
@@ -107,7 +107,9 @@ pub(super) async fn abandon(provider: &Provider, known: &Known) -> Result<(), Re
     if first {
         return provider.drop_record(known).await;
     }
-    let record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
+    let mut record = InstanceRecord { state: State::Deleting, ..known.record.clone() };
+    // A failed attempt is not replayed: its key makes the next one.
+    record.keys.retain(|used| used.method != Method::Create);
     provider.update_record(known, record).await.map(|_| ())
 }
 

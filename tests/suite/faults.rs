@@ -95,10 +95,7 @@ const SEEDS: &[Seed] = &[
     },
     Seed {
         fault: "drop-on-publish-failure",
-        plans: &[
-            r#"[{"at": "PUBLISH", "nth": 1, "do": "reset"}]"#,
-            r#"[{"at": "PUBLISH", "nth": 2, "do": "reset"}]"#,
-        ],
+        plans: &[r#"[{"at": "PUBLISH", "nth": 1, "do": {"answer": {"status": 0, "times": 5}}}]"#],
         promise: "the last event is the last status",
     },
     Seed {
@@ -116,8 +113,19 @@ const SEEDS: &[Seed] = &[
     },
     Seed {
         fault: "chance-ids",
-        plans: &[r#"[{"at": "PUBLISH", "nth": 1, "do": "swallow_ack"}]"#],
+        plans: &[r#"[{"at": "PUBLISH", "nth": 2, "do": "swallow_ack"},
+            {"at": "PUBLISH", "nth": 3, "do": "swallow_ack"}, {"at": "PUBLISH", "nth": 6, "do": "swallow_ack"}]"#],
         promise: "no event without a change",
+    },
+    Seed {
+        fault: "no-note-of-attempts",
+        plans: &[
+            r#"[{"at": "LEDGER", "nth": 12, "do": "kill_before"}]"#,
+            r#"[{"at": "LEDGER", "nth": 11, "do": "kill_before"}]"#,
+            r#"[{"at": "LEDGER", "nth": 13, "do": "kill_before"}]"#,
+            r#"[{"at": "LEDGER", "nth": 10, "do": "kill_before"}]"#,
+        ],
+        promise: "",
     },
     Seed { fault: "no-comparison", plans: &[NOTHING], promise: "no event without a change" },
     Seed { fault: "forget-owed-end", plans: &[NOTHING], promise: "" },
@@ -140,7 +148,9 @@ const SEEDS: &[Seed] = &[
     Seed {
         fault: "no-live-look",
         plans: &[r#"[{"at": "POST deployments", "nth": 2, "do": "kill_after"},
-            {"at": "LIST deployments", "nth": 2, "do": "stale"}]"#],
+            {"at": "LIST deployments", "nth": 2, "do": "stale"}, {"at": "LIST pods", "nth": 2, "do": "stale"},
+            {"at": "EVENT deployments", "nth": 2, "do": {"delay": 2000}},
+            {"at": "EVENT deployments", "nth": 3, "do": {"delay": 2000}}]"#],
         promise: "",
     },
     Seed {
@@ -170,7 +180,7 @@ const SEEDS: &[Seed] = &[
     },
     Seed {
         fault: "forget-the-answered",
-        plans: &[r#"[{"at": "PUT configmaps", "nth": 1, "do": "kill_before"}]"#],
+        plans: &[r#"[{"at": "PATCH configmaps", "nth": 1, "do": "kill_before"}]"#],
         promise: "an acknowledged create exists",
     },
     Seed {

@@ -204,6 +204,24 @@ fn a_restored_status_is_not_said_again() {
 }
 
 #[test]
+fn what_a_dead_process_sent_last_is_said_again_under_its_number_or_taken_back() {
+    let attempt = || Delivered { revision: 8, ..delivered("FAILED") };
+    let mut scene = Scene::new();
+    for id in ["still", "back"] {
+        scene.ledger.restore(id, delivered("RUNNING"));
+        scene.ledger.restore_attempt(id, attempt());
+    }
+    scene.ledger.observe(ms(0), "still", 1, report("FAILED"));
+    scene.ledger.observe(ms(0), "back", 1, report("RUNNING"));
+    scene.at(2_000);
+    // Receivers may have heard FAILED, so that RUNNING is news although it was the last that is known to be.
+    assert_eq!(scene.heard_of("still"), [(0, "FAILED")]);
+    assert_eq!(scene.heard_of("back"), [(0, "RUNNING")]);
+    assert_eq!(scene.ledger.last_delivered("still").map(|last| last.revision), Some(8));
+    assert_eq!(scene.ledger.last_delivered("back").map(|last| last.revision), Some(9));
+}
+
+#[test]
 fn an_owed_end_goes_out_before_the_next_life_begins() {
     let mut scene = Scene::new();
     scene.sees("a", "RUNNING").at(100).loses(1, "a").at(200).sees_in(2, "a", "PENDING");

@@ -80,7 +80,7 @@ fn at_a_write(at: &str) -> Vec<Act> {
     if matches!(at, "POST deployments" | "POST services") {
         acts.push(Act::Squat);
     }
-    if at.starts_with("PUT") {
+    if at == "PATCH configmaps" {
         acts.push(Act::Answer { status: 409, times: 1 });
     }
     acts
@@ -107,7 +107,7 @@ fn after_a_restart(trace: &[Happening]) -> Vec<Plan> {
     }
     let writes: Vec<&Happening> = trace
         .iter()
-        .filter(|happening| matches!(happening.at.as_str(), "PUT configmaps" | "POST deployments" | "DELETE deployments"))
+        .filter(|happening| matches!(happening.at.as_str(), "PATCH configmaps" | "POST deployments" | "DELETE deployments"))
         .collect();
     for write in writes {
         for (list, count) in &lists {
