@@ -97,11 +97,7 @@ impl Feed {
         loop {
             let options = &self.key.select;
             let namespace = &self.key.namespace;
-            let page = self.cluster.list_page(resource, namespace, options, token.as_deref()).await;
-            if seeded!("half-a-list") && page.is_err() {
-                self.store.end_list(&listing);
-            }
-            let mut page = page?;
+            let mut page = self.cluster.list_page(resource, namespace, options, token.as_deref()).await?;
             self.store.sign_of_life();
             for item in take_items(&mut page) {
                 self.store.listed(&mut listing, typed(item, resource));

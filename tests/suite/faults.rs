@@ -140,18 +140,11 @@ const SEEDS: &[Seed] = &[
     },
     Seed { fault: "skip-deletions", plans: &[NOTHING], promise: "the last event is the last status" },
     Seed {
-        fault: "half-a-list",
-        plans: &[r#"[{"at": "EVENT deployments", "nth": 2, "do": "gone"},
-            {"at": "LIST deployments", "nth": 2, "do": {"answer": {"status": 500, "times": 3}}}]"#],
+        fault: "memory-proves-absence",
+        plans: &[r#"[{"at": "POST deployments", "nth": 3, "do": "kill_after"},
+            {"at": "LIST persistentvolumeclaims", "nth": 2, "do": "stale"},
+            {"at": "EVENT persistentvolumeclaims", "nth": 6, "do": {"delay": 2000}}]"#],
         promise: "an acknowledged create exists",
-    },
-    Seed {
-        fault: "no-live-look",
-        plans: &[r#"[{"at": "POST deployments", "nth": 2, "do": "kill_after"},
-            {"at": "LIST deployments", "nth": 2, "do": "stale"}, {"at": "LIST pods", "nth": 2, "do": "stale"},
-            {"at": "EVENT deployments", "nth": 2, "do": {"delay": 2000}},
-            {"at": "EVENT deployments", "nth": 3, "do": {"delay": 2000}}]"#],
-        promise: "",
     },
     Seed {
         fault: "endless-silence",

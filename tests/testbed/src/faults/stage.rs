@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -119,27 +119,25 @@ impl Stage {
     /// Deletes an instance, and asks again only where nothing says that the deletion is under way.
     pub(super) async fn delete(&self, id: &str) -> Result<()> {
         self.alive.remove(id);
-        let end = tokio::time::Instant::now() + self.limit;
-        let mut again = tokio::time::Instant::now();
-        loop {
-            let now = tokio::time::Instant::now();
-            if now >= again {
+        let end = Instant::now() + self.limit;
+        let mut again = Instant::now();
+        while Instant::now() < end {
+            let shown = self.get(id).await;
+            let (status, text) = shown.map(|answer| (answer.status, answer.text())).unwrap_or_default();
+            if status == 404 {
+                return Ok(());
+            }
+            let under_way = text.contains("is being deleted");
+            if status == 200 && !under_way && Instant::now() >= again {
                 let answer = self.send("DELETE", &item(id), "", &Value::Null).await;
                 if answer.is_some_and(|answer| matches!(answer.status, 204 | 404)) {
                     return Ok(());
                 }
-                again = tokio::time::Instant::now() + PATIENCE;
-            }
-            match self.get(id).await {
-                Some(answer) if answer.status == 404 => return Ok(()),
-                Some(answer) if answer.text().contains("is being deleted") => again = end,
-                _ => {}
-            }
-            if now >= end {
-                return Err(Failure::new(format!("an unfinished request: {id} is not deleted")));
+                again = Instant::now() + PATIENCE;
             }
             tokio::time::sleep(PAUSE).await;
         }
+        Err(Failure::new(format!("an unfinished request: {id} is not deleted")))
     }
 
     /// The objects of an instance, as the cluster has them.
