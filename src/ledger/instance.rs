@@ -259,7 +259,6 @@ impl Instance {
     fn already_says(&self, statement: &Statement) -> bool {
         self.base().is_some_and(|base| base.says_as_much_as(statement))
     }
-
 }
 
 // === impl Statement ===

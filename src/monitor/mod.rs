@@ -192,7 +192,9 @@ impl Monitor {
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
             State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
-            State::Deleting if !seeded!("no-removal") && self.swept.insert((record.id.clone(), record.life)) => {
+            State::Deleting
+                if !seeded!("no-removal") && self.swept.insert((record.id.clone(), record.life)) =>
+            {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }

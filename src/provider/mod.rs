@@ -117,9 +117,7 @@ impl Provider {
     pub fn is_visible(&self, record: &InstanceRecord) -> bool {
         match record.state {
             State::Ready => true,
-            State::Creating => {
-                self.answered().get(&record.id) == Some(&record.life) || self.is_whole(record)
-            }
+            State::Creating => self.answered().get(&record.id) == Some(&record.life) || self.is_whole(record),
             State::Deleting => self.roots_left(record),
             State::Tombstone => false,
         }

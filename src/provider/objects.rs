@@ -37,7 +37,8 @@ impl Provider {
 
     /// Another provider's object, or one of a former life, is no part of this instance.
     fn is_of(&self, object: &Value, identity: &Identity) -> bool {
-        (annotation(object, PROVIDER_ANNOTATION).is_none_or(|name| name == self.name) || seeded!("foreign-is-ours"))
+        (annotation(object, PROVIDER_ANNOTATION).is_none_or(|name| name == self.name)
+            || seeded!("foreign-is-ours"))
             && annotation(object, LIFE_ANNOTATION).is_none_or(|life| life == identity.life.to_string())
     }
 

@@ -30,7 +30,8 @@ impl Provisioner {
         // A store may have begun with an old list: only the cluster proves an absence. Memory learns what it has.
         let live = look_live(&self.provider, &known.record).await;
         let live = live.map_err(|refusal| problem_of(&refusal, "reading an object"))?;
-        let answer = if live.is_empty() || seeded!("memory-proves-absence") { None } else { self.present(known)? };
+        let answer =
+            if live.is_empty() || seeded!("memory-proves-absence") { None } else { self.present(known)? };
         answer.ok_or_else(|| Problem::not_found(format!("there is no instance `{}`", super::shown(id))))
     }
 

@@ -29,8 +29,14 @@ async fn plans_hold(sandbox: bool, count: usize) {
         (plan, outcome)
     });
     let runs: Vec<(Plan, Outcome)> = runs.buffer_unordered(SIDE_BY_SIDE).collect().await;
-    let complaints: Vec<String> = runs.iter().filter_map(|(plan, outcome)| complaint(plan, outcome)).collect();
-    assert!(complaints.is_empty(), "{} of {count} plans fail:\n{}", complaints.len(), complaints.join("\n\n"));
+    let complaints: Vec<String> =
+        runs.iter().filter_map(|(plan, outcome)| complaint(plan, outcome)).collect();
+    assert!(
+        complaints.is_empty(),
+        "{} of {count} plans fail:\n{}",
+        complaints.len(),
+        complaints.join("\n\n")
+    );
     let fired = runs.iter().filter(|(_, outcome)| outcome.fired > 0).count();
     assert!(fired * 10 >= count * 9, "only {fired} of {count} plans came to pass");
 }
@@ -40,7 +46,11 @@ fn complaint(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let broken = outcome.broken.as_ref()?;
     let file = plan.write(&folder()).unwrap();
     std::fs::write(file.with_extension("log"), &outcome.log).unwrap();
-    Some(format!("{}\n{broken}\nagain: FAULT_PLAN={} cargo test --test suite -- --ignored faults::replay", plan.name, file.display()))
+    Some(format!(
+        "{}\n{broken}\nagain: FAULT_PLAN={} cargo test --test suite -- --ignored faults::replay",
+        plan.name,
+        file.display()
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,8 +82,8 @@ async fn replay() {
 }
 
 /// A fault of our own, and the plans of which one must break a promise because of it.
-struct Seed {
-    fault: &'static str,
+pub(crate) struct Seed {
+    pub(crate) fault: &'static str,
     /// Places, numbers and acts, as a plan file has them.
     plans: &'static [&'static str],
     /// The promise that is broken, as the harness words it.
@@ -82,7 +92,7 @@ struct Seed {
 
 const NOTHING: &str = "[]";
 
-const SEEDS: &[Seed] = &[
+pub(crate) const SEEDS: &[Seed] = &[
     Seed {
         fault: "no-uid-check",
         plans: &[r#"[{"at": "DELETE deployments", "nth": 1, "do": "swap"}]"#],
@@ -101,8 +111,11 @@ const SEEDS: &[Seed] = &[
     Seed {
         fault: "note-before-delivery",
         plans: &[
-            r#"[{"at": "PUBLISH", "nth": 1, "do": "kill_before"}]"#,
-            r#"[{"at": "PUBLISH", "nth": 2, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 6, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 7, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 8, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 5, "do": "kill_before"}]"#,
+            r#"[{"at": "PUBLISH", "nth": 4, "do": "kill_before"}]"#,
         ],
         promise: "the last event is the last status",
     },
@@ -183,7 +196,11 @@ const SEEDS: &[Seed] = &[
     },
     Seed { fault: "keys-ignored", plans: &[NOTHING], promise: "a repeat answers as the first" },
     Seed { fault: "claim-ignored", plans: &[NOTHING], promise: "of two creates of one id one wins" },
-    Seed { fault: "foreign-is-ours", plans: &[NOTHING], promise: "a provider shows its own and nothing else" },
+    Seed {
+        fault: "foreign-is-ours",
+        plans: &[NOTHING],
+        promise: "a provider shows its own and nothing else",
+    },
 ];
 
 /// Long enough for a silent watch to be noticed, where that is done.

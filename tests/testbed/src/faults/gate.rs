@@ -51,8 +51,7 @@ impl Gate {
     pub(super) async fn start(plane: &ControlPlane, board: Arc<Board>) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("a port for the gate")?;
         let url = format!("http://{}", listener.local_addr()?);
-        let shared =
-            Arc::new(Shared { client: plane.client().await?, board, first_lists: Mutex::default() });
+        let shared = Arc::new(Shared { client: plane.client().await?, board, first_lists: Mutex::default() });
         let task = tokio::spawn(serve(listener, shared));
         Ok(Self { kubeconfig: plane.kubeconfig_for("admin", &url)?, task })
     }
@@ -325,7 +324,9 @@ async fn make_foreign(shared: &Shared, collection: &str, plural: &str, name: &st
         spec.retain(|member, _| !member.starts_with("clusterIP"));
     }
     match send(shared, Method::POST, collection, object.to_string().into_bytes()).await {
-        Ok(made) => shared.board.is_foreign(plural, name, made["metadata"]["uid"].as_str().unwrap_or_default()),
+        Ok(made) => {
+            shared.board.is_foreign(plural, name, made["metadata"]["uid"].as_str().unwrap_or_default())
+        }
         Err(error) => shared.board.complain(format!("the harness: cannot make a foreign {name}: {error}")),
     }
 }

@@ -88,9 +88,9 @@ fn at_a_write(at: &str) -> Vec<Act> {
 
 /// An event that a later one of its object overwrites is a state that nobody may have seen.
 fn at_an_event(happening: &Happening, trace: &[Happening]) -> Vec<Act> {
-    let overwritten = trace.iter().any(|later| {
-        later.at == happening.at && later.about == happening.about && later.nth > happening.nth
-    });
+    let overwritten = trace
+        .iter()
+        .any(|later| later.at == happening.at && later.about == happening.about && later.nth > happening.nth);
     let mut acts = vec![Act::KillBefore, Act::KillAfter, Act::Gone, Act::Reset, Act::Delay(500)];
     if overwritten {
         acts.push(Act::Coalesce);
@@ -107,7 +107,9 @@ fn after_a_restart(trace: &[Happening]) -> Vec<Plan> {
     }
     let writes: Vec<&Happening> = trace
         .iter()
-        .filter(|happening| matches!(happening.at.as_str(), "PATCH configmaps" | "POST deployments" | "DELETE deployments"))
+        .filter(|happening| {
+            matches!(happening.at.as_str(), "PATCH configmaps" | "POST deployments" | "DELETE deployments")
+        })
         .collect();
     for write in writes {
         for (list, count) in &lists {
@@ -117,7 +119,8 @@ fn after_a_restart(trace: &[Happening]) -> Vec<Plan> {
             plans.push(Plan::new(name, std::iter::once(kill).chain(stale).collect()));
         }
     }
-    let silent = trace.iter().filter(|happening| happening.at.starts_with("EVENT ") && happening.nth % 3 == 2);
+    let silent =
+        trace.iter().filter(|happening| happening.at.starts_with("EVENT ") && happening.nth % 3 == 2);
     for happening in silent {
         let fault = Fault::new(&happening.at, happening.nth, Act::BlackHole);
         plans.push(Plan::new(sentence(&happening.at, happening.nth, &Act::BlackHole), vec![fault]));

@@ -104,7 +104,8 @@ fn events(stage: &Stage, id: &str) -> Vec<Value> {
 
 /// What the events of one instance may be, in themselves.
 pub(super) fn judge(id: &str, events: &[Value], words: &[&str]) -> Result<()> {
-    let said: Vec<(&str, &str)> = events.iter().map(|event| (text(event, "status"), text(event, "message"))).collect();
+    let said: Vec<(&str, &str)> =
+        events.iter().map(|event| (text(event, "status"), text(event, "message"))).collect();
     let wrong = |promise: &str| Err(Failure::new(format!("{promise}: {id} said {said:#?}")));
     if said.iter().any(|(status, _)| !words.contains(status)) {
         return wrong("only what was the case is said");

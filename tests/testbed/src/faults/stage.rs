@@ -63,7 +63,6 @@ impl Alive {
 pub(super) const MADE: [Kind; 3] = [Kind::DEPLOYMENT, Kind::SERVICE, Kind::CLAIM];
 
 impl Stage {
-
     /// The status code of an answer, and the answer; none while nobody answers.
     pub(super) async fn get(&self, id: &str) -> Option<Answer> {
         self.http.get(&item(id)).await.ok()
