@@ -160,7 +160,7 @@ impl Shelf {
         let scope = format!("{}/{}", place.unwrap_or_else(|_| provider.namespace.clone()), provider.name);
         let shelf = Self { store, service_type, scope, kept: Arc::default() };
         let mut entries = Vec::new();
-        for (key, stored) in shelf.store.load_all().await? {
+        for (key, stored) in shelf.store.load_all(&shelf.prefix()).await? {
             let Some(id) = key.strip_prefix(&shelf.prefix()) else { continue };
             let mut kept = Kept { revision: Some(stored.revision), ..Kept::default() };
             match serde_json::from_slice::<Entry>(&stored.value) {

@@ -300,7 +300,7 @@ impl Monitor {
                 self.ledger.gone(self.now(), &id, life, Report { status, message, settling: false });
             }
             // The next sweep tries again; looking at once would spin while the cluster is away.
-            Done::Failed(_) => {}
+            Done::Failed(id) => self.swept.retain(|(swept, _)| *swept != id),
         }
     }
 
