@@ -26,18 +26,12 @@ async fn plans_hold(sandbox: bool, count: usize) {
     assert_eq!(plans.len(), count, "the recorded run is too short");
     let runs = stream::iter(plans).map(async |plan| {
         let outcome = run(&ground, &plan, "", LIMIT).await.unwrap();
-        (plan, outcome)
+        (complaint(&plan, &outcome), outcome.fired > 0)
     });
-    let runs: Vec<(Plan, Outcome)> = runs.buffer_unordered(SIDE_BY_SIDE).collect().await;
-    let complaints: Vec<String> =
-        runs.iter().filter_map(|(plan, outcome)| complaint(plan, outcome)).collect();
-    assert!(
-        complaints.is_empty(),
-        "{} of {count} plans fail:\n{}",
-        complaints.len(),
-        complaints.join("\n\n")
-    );
-    let fired = runs.iter().filter(|(_, outcome)| outcome.fired > 0).count();
+    let runs: Vec<(Option<String>, bool)> = runs.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let complaints: Vec<&String> = runs.iter().filter_map(|(complaint, _)| complaint.as_ref()).collect();
+    assert!(complaints.is_empty(), "{} of {count} plans fail", complaints.len());
+    let fired = runs.iter().filter(|(_, fired)| *fired).count();
     assert!(fired * 10 >= count * 9, "only {fired} of {count} plans came to pass");
 }
 
@@ -46,11 +40,11 @@ fn complaint(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let broken = outcome.broken.as_ref()?;
     let file = plan.write(&folder()).unwrap();
     std::fs::write(file.with_extension("log"), &outcome.log).unwrap();
-    Some(format!(
-        "{}\n{broken}\nagain: FAULT_PLAN={} cargo test --test suite -- --ignored faults::replay",
-        plan.name,
-        file.display()
-    ))
+    let again = "cargo test --test suite -- --ignored --nocapture faults::replay";
+    let complaint = format!("{}: {broken}\nagain: FAULT_PLAN={} {again}", plan.name, file.display());
+    // At once, and not when all others are through.
+    eprintln!("{complaint}");
+    Some(complaint)
 }
 
 #[tokio::test(flavor = "multi_thread")]
