@@ -19,6 +19,10 @@ use mapwright_engine::kinds::Kinds;
 use mapwright_engine::service::{Files, Service};
 use serde_json::{Value, json};
 
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 60;

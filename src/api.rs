@@ -7,49 +7,58 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::cluster::{Cluster, WatchHealth, Watches};
+use crate::cluster::{Cluster, WatchHealth};
 use crate::engine::format::Operation;
 use crate::engine::problem::Problem;
+use crate::engine::service::Service;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
 use crate::leader::Leadership;
 use crate::monitor::MonitorState;
-use crate::provision::{CreateRequest, Provisioner};
+use crate::provider::{InUse, Provider};
+use crate::provision::{CreateRequest, PageTokens, Provisioner};
 use crate::registry::{Outcome as Registered, RegistryState};
+use crate::revision::Revisions;
 
 /// Everything that REST answers from.
 pub struct Api {
     services: Vec<Served>,
-    collections: Arc<[Collection]>,
     cluster: Cluster,
-    watches: Arc<Watches>,
+    revisions: watch::Receiver<Revisions>,
     started: Instant,
 }
 
 /// One service type, with the states that its health shows.
 pub struct Served {
-    pub provisioner: Provisioner,
+    pub in_use: InUse,
+    pub tokens: PageTokens,
     pub monitor: watch::Receiver<MonitorState>,
     pub registry: watch::Receiver<RegistryState>,
     pub leadership: watch::Receiver<Leadership>,
 }
 
 impl Api {
-    pub fn new(services: Vec<Served>, cluster: Cluster, watches: Arc<Watches>) -> Self {
-        let collections = services.iter().map(Served::collection).collect();
-        Self { services, collections, cluster, watches, started: Instant::now() }
+    pub fn new(services: Vec<Served>, cluster: Cluster, revisions: watch::Receiver<Revisions>) -> Self {
+        Self { services, cluster, revisions, started: Instant::now() }
     }
 
     fn served(&self, collection: &str) -> Result<&Served, Problem> {
-        let found = self.services.iter().find(|served| served.service().collection == collection);
+        let found =
+            self.services.iter().find(|served| served.in_use.borrow().service.collection == collection);
         found.ok_or_else(|| Problem::not_found(format!("there is no collection `{collection}`")))
+    }
+
+    /// What serves one request to its end, whatever revision comes meanwhile.
+    fn provisioner(&self, collection: &str) -> Result<Provisioner, Problem> {
+        let served = self.served(collection)?;
+        Ok(Provisioner { provider: served.provider(), tokens: served.tokens.clone() })
     }
 
     /// The health of one type: of the cluster, of its watches, its events and its registration.
     fn health_of(&self, served: &Served, cluster: Result<&Value, &str>) -> Map<String, Value> {
         let mut faults: Vec<String> = Vec::new();
         faults.extend(cluster.err().map(str::to_owned));
-        let mut watches = self.watches.health();
-        watches.retain(|watch| served.provisioner.provider.watches(&watch.key));
+        let provider = served.provider();
+        let watches = provider.watch_health();
         for watch in &watches {
             let failure = watch.failure.as_ref();
             faults.extend(failure.map(|why| format!("the watch of {} does not run: {why}", watch.key)));
@@ -64,11 +73,11 @@ impl Api {
                 monitor.rule_errors
             ));
         }
-        let service_type = &served.service().service_type;
+        let service_type = &provider.service.service_type;
         let mut health =
             self.document(&format!("k8s-{service_type}-service-provider.dcm.io/health"), &faults);
         let registry = served.registry.borrow().clone();
-        health.insert("mapping_revision".to_owned(), served.service().revision.clone().into());
+        health.insert("mapping_revision".to_owned(), provider.service.revision.clone().into());
         health.insert("watches".to_owned(), watches.iter().map(watch_health).collect());
         health.insert("events".to_owned(), json!({ "owed": monitor.owing, "ledger": monitor.ledger }));
         let Leadership { leads, holder } = served.leadership.borrow().clone();
@@ -83,6 +92,7 @@ impl Api {
         health.insert("status".to_owned(), if faults.is_empty() { "healthy" } else { "unhealthy" }.into());
         health.insert("path".to_owned(), "health".into());
         health.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        health.insert("mappings".to_owned(), self.revisions.borrow().health());
         health.insert("uptime".to_owned(), self.started.elapsed().as_secs().into());
         if !faults.is_empty() {
             health.insert("details".to_owned(), json!(faults));
@@ -92,20 +102,19 @@ impl Api {
 }
 
 impl Served {
-    fn service(&self) -> &crate::engine::service::Service {
-        &self.provisioner.provider.service
+    fn provider(&self) -> Arc<Provider> {
+        self.in_use.borrow().clone()
     }
+}
 
-    fn collection(&self) -> Collection {
-        let service = self.service();
-        let mut operations: Vec<Method> = service.operations.iter().map(method).collect();
-        operations.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-        Collection {
-            name: service.collection.clone(),
-            operations,
-            actions: Vec::new(),
-            problem_style: service.problem_style.clone(),
-        }
+fn collection(service: &Service) -> Collection {
+    let mut operations: Vec<Method> = service.operations.iter().map(method).collect();
+    operations.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    Collection {
+        name: service.collection.clone(),
+        operations,
+        actions: Vec::new(),
+        problem_style: service.problem_style.clone(),
     }
 }
 
@@ -140,11 +149,12 @@ fn registration(state: &RegistryState) -> Value {
 
 impl Resources for Api {
     fn collections(&self) -> Arc<[Collection]> {
-        self.collections.clone()
+        self.services.iter().map(|served| collection(&served.in_use.borrow().service)).collect()
     }
 
     fn openapi(&self) -> String {
-        crate::openapi::text(self.services.iter().map(Served::service))
+        let providers: Vec<Arc<Provider>> = self.services.iter().map(Served::provider).collect();
+        crate::openapi::text(providers.iter().map(|provider| &*provider.service))
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {
@@ -170,26 +180,26 @@ impl Resources for Api {
     async fn create(&self, collection: &str, create: Create) -> Result<Value, Problem> {
         let Create { id, idempotency_key, body } = create;
         let request = CreateRequest { id, idempotency_key, body };
-        self.served(collection)?.provisioner.create(request).await
+        self.provisioner(collection)?.create(request).await
     }
 
     async fn get(&self, collection: &str, id: &str) -> Result<Value, Problem> {
-        self.served(collection)?.provisioner.get(id).await
+        self.provisioner(collection)?.get(id).await
     }
 
     async fn list(&self, collection: &str, query: ListQuery) -> Result<Value, Problem> {
         let ListQuery { max_page_size, page_token } = query;
-        let provisioner = &self.served(collection)?.provisioner;
+        let provisioner = self.provisioner(collection)?;
         provisioner.list(max_page_size.as_deref(), page_token.as_deref()).await
     }
 
     async fn update(&self, collection: &str, id: &str, update: Update) -> Result<Value, Problem> {
         let Update { idempotency_key, body } = update;
-        self.served(collection)?.provisioner.update(id, idempotency_key.as_deref(), body).await
+        self.provisioner(collection)?.update(id, idempotency_key.as_deref(), body).await
     }
 
     async fn delete(&self, collection: &str, id: &str, key: Option<String>) -> Result<(), Problem> {
-        self.served(collection)?.provisioner.delete(id, key.as_deref()).await
+        self.provisioner(collection)?.delete(id, key.as_deref()).await
     }
 
     async fn act(&self, collection: &str, _: &str, act: Act) -> Result<Outcome, Problem> {

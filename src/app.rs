@@ -1,6 +1,7 @@
 //! The only wiring: reads, builds, spawns, and ends everything in order.
 
 mod dev;
+mod reload;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,25 +15,25 @@ use tokio::task::JoinSet;
 
 use crate::api::{Api, Served};
 use crate::bus::{Bus, Credentials, Options, Tls};
-use crate::cluster::{Cluster, ConnectOptions, Lease, RecordStore, Watches};
-use crate::engine::diagnostic::Findings;
+use crate::cluster::{Cluster, ConnectOptions, Lease, RecordStore};
 use crate::engine::format::SettingKind;
 use crate::engine::names::dns_label;
 use crate::engine::service::Service;
-use crate::files::{MappingRoot, Unreadable};
+use crate::files::Unreadable;
 use crate::http::{self, Limits};
-use crate::kinds;
 use crate::leader::{self, Leadership};
 use crate::monitor::{self, MonitorSettings, MonitorState};
-use crate::provider::{Parts, Provider};
-use crate::provision::{KEY_MARKER, PageTokens, Provisioner};
+use crate::provider::{InUse, Provider};
+use crate::provision::{KEY_MARKER, PageTokens};
 use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
-use crate::settings::{self, DeclaredSetting, Faults, IdFrom, ProviderSettings, Secret, Settings, Sources};
+use crate::revision::{Revisions, Unfit};
+use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+use reload::{Loaded, Reload};
 
 /// No call to the API server takes longer than this, whatever a request may take.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
 
-pub use dev::{Dev, DevOptions};
+pub use dev::{Dev, DevOptions, Shown};
 
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]
@@ -46,8 +47,7 @@ pub struct ServeOptions {
 #[derive(Debug)]
 pub enum StartError {
     Unreadable(Unreadable),
-    Mappings(Findings),
-    UnknownType { name: String, known: Vec<String> },
+    Mappings(Unfit),
     Settings(Faults),
     Other(String),
 }
@@ -56,10 +56,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),
-            Self::Mappings(findings) => findings.fmt(f),
-            Self::UnknownType { name, known } => {
-                write!(f, "there is no mapping for `{name}`; there are: {}", known.join(", "))
-            }
+            Self::Mappings(unfit) => unfit.fmt(f),
             Self::Settings(faults) => faults.fmt(f),
             Self::Other(text) => f.write_str(text),
         }
@@ -69,65 +66,54 @@ impl fmt::Display for StartError {
 /// Serves until the process is asked to end.
 pub async fn serve(
     options: ServeOptions,
-    environment: &dyn Fn(&str) -> Option<String>,
+    environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
 ) -> Result<(), StartError> {
-    let services = load(&options)?;
-    let settings = read_settings(&options, &services, environment, true)?;
+    let loaded = Loaded::read(options.root, options.types)?;
+    let settings_of = settings_of(options.config, Box::new(environment), true)?;
+    let settings = settings_of(&loaded.services)?;
     let cluster = connect_cluster(&settings).await?;
     let bus = connect_bus(&settings).await?;
-    let resync = settings.monitor.resync_period;
-    let parts: Vec<Parts> =
-        services.into_iter().filter_map(|service| parts(service, &settings, &cluster)).collect();
-    let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));
     let listener = listen(&settings).await?;
     let identity = identity(&listener);
-    let running = Running::start(parts, watches, bus, cluster, &settings, &identity)?;
-    running.until_asked_to_end(listener, &settings).await
+    let running = Running::start(loaded, settings_of, settings, bus, cluster, &identity)?;
+    running.until_asked_to_end(listener).await
 }
 
-fn load(options: &ServeOptions) -> Result<Vec<Arc<Service>>, StartError> {
-    let root = MappingRoot::at(&options.root);
-    let files = root.read().map_err(StartError::Unreadable)?;
-    let known = root.types().map_err(StartError::Unreadable)?;
-    let wanted = if options.types.is_empty() { &known } else { &options.types };
-    let mut findings = Findings::default();
-    let kinds = kinds::of(&files, &mut findings);
-    let mut services = Vec::new();
-    for name in wanted {
-        if !known.contains(name) {
-            return Err(StartError::UnknownType { name: name.clone(), known });
-        }
-        match Service::load(&files, name, &kinds) {
-            Ok(service) => services.push(Arc::new(service)),
-            Err(found) => findings.append(found),
-        }
-    }
-    if findings.is_empty() { Ok(services) } else { Err(StartError::Mappings(findings)) }
-}
+/// The variables of whoever started the process.
+type Environment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-fn read_settings(
-    options: &ServeOptions,
-    services: &[Arc<Service>],
-    environment: &dyn Fn(&str) -> Option<String>,
+/// Settings for these mappings. What they are read from is read once: a revision of the mappings that declares
+/// others is told these, and nothing else of the process changes.
+type SettingsOf = Box<dyn Fn(&[Arc<Service>]) -> Result<Settings, StartError> + Send + Sync>;
+
+fn settings_of(
+    config: Option<PathBuf>,
+    environment: Environment,
     complete: bool,
-) -> Result<Settings, StartError> {
-    let file = match &options.config {
+) -> Result<SettingsOf, StartError> {
+    let file = match config {
         None => None,
         Some(path) => {
-            let text = std::fs::read_to_string(path);
+            let text = std::fs::read_to_string(&path);
             let unreadable = |error| StartError::Unreadable(Unreadable { path: path.clone(), error });
             Some((path.display().to_string(), text.map_err(unreadable)?))
         }
     };
+    Ok(Box::new(move |services| {
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        read_settings(services, file, &environment, complete)
+    }))
+}
+
+fn read_settings(
+    services: &[Arc<Service>],
+    file: Option<(&str, &str)>,
+    environment: &dyn Fn(&str) -> Option<String>,
+    complete: bool,
+) -> Result<Settings, StartError> {
     let types: Vec<String> = services.iter().map(|service| service.service_type.clone()).collect();
     let declared: Vec<DeclaredSetting> = services.iter().flat_map(|service| declared(service)).collect();
-    let sources = Sources {
-        environment,
-        file: file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
-        service_types: &types,
-        declared: &declared,
-        complete,
-    };
+    let sources = Sources { environment, file, service_types: &types, declared: &declared, complete };
     Settings::read(&sources).map_err(StartError::Settings)
 }
 
@@ -184,21 +170,6 @@ fn provider_settings<'s>(settings: &'s Settings, service: &Service) -> Option<&'
     settings.providers.iter().find(|provider| provider.service_type == service.service_type)
 }
 
-fn parts(service: Arc<Service>, settings: &Settings, cluster: &Cluster) -> Option<Parts> {
-    let provider = provider_settings(settings, &service)?;
-    Some(Parts {
-        name: provider.name.clone(),
-        namespace: settings.cluster.namespace.clone(),
-        settings: provider.values.clone().into_iter().collect(),
-        cluster: cluster.clone(),
-        request_timeout: settings.server.request_timeout,
-        find_by_name: settings.requests.find_by_name,
-        id_from_key: settings.requests.id_from == IdFrom::IdempotencyKey,
-        adopts: settings.cluster.adopt_unnamed,
-        service,
-    })
-}
-
 async fn listen(settings: &Settings) -> Result<TcpListener, StartError> {
     let address = &settings.server.address;
     // No host means every interface, as Go writes it.
@@ -219,23 +190,27 @@ async fn listen(settings: &Settings) -> Result<TcpListener, StartError> {
 struct Running {
     api: Arc<Api>,
     bus: Bus,
+    settings: Arc<Settings>,
     monitors: JoinSet<()>,
     /// They give their leases up when the monitors have flushed.
     leaders: JoinSet<()>,
     flushed: watch::Sender<bool>,
-    registrations: Vec<(Registration, watch::Sender<RegistryState>)>,
+    registrations: Vec<(InUse, watch::Sender<RegistryState>)>,
+    reload: Reload,
+    revisions: watch::Receiver<Revisions>,
     stop: watch::Sender<bool>,
 }
 
 impl Running {
     fn start(
-        parts: Vec<Parts>,
-        watches: Watches,
+        loaded: Loaded,
+        settings_of: SettingsOf,
+        settings: Settings,
         bus: Bus,
         cluster: Cluster,
-        settings: &Settings,
         identity: &str,
     ) -> Result<Self, StartError> {
+        let settings = Arc::new(settings);
         let (stop, stopped) = watch::channel(false);
         let (flushed, _) = watch::channel(false);
         let mut monitors = JoinSet::new();
@@ -247,44 +222,40 @@ impl Running {
             settings.cluster.namespace.clone(),
             KEY_MARKER,
         ));
-        for parts in parts {
-            let provider = parts.build(&watches).map(Arc::new);
-            let Some(provider) = provider else {
-                return Err(StartError::Other("a watch of a mapping was not started".to_owned()));
-            };
+        let reload = Reload::start(loaded, settings_of, &settings, cluster.clone())?;
+        let revisions = reload.revisions();
+        for in_use in reload.in_use() {
             let (tell_monitor, monitor) = watch::channel(MonitorState::default());
             let (tell_registry, registry) = watch::channel(RegistryState::default());
             let (tell_leader, leadership) = watch::channel(Leadership::default());
-            leaders.spawn(leader::run(lease(&provider, identity), tell_leader, until(flushed.subscribe())));
+            let lease = lease(&in_use.borrow(), identity);
+            leaders.spawn(leader::run(lease, tell_leader, until(flushed.subscribe())));
             monitors.spawn(monitor::take_turns(
-                provider.clone(),
+                in_use.clone(),
                 bus.clone(),
-                monitor_settings(settings),
+                monitor_settings(&settings),
                 tell_monitor,
                 leadership.clone(),
                 stopped.clone(),
             ));
-            registrations.extend(registration(settings, &provider.service).map(|body| (body, tell_registry)));
-            let provisioner = Provisioner { provider, tokens: tokens.clone() };
-            services.push(Served { provisioner, monitor, registry, leadership });
+            registrations.push((in_use.clone(), tell_registry));
+            services.push(Served { in_use, tokens: tokens.clone(), monitor, registry, leadership });
         }
-        let api = Arc::new(Api::new(services, cluster, Arc::new(watches)));
-        Ok(Self { api, bus, monitors, leaders, flushed, registrations, stop })
+        let api = Arc::new(Api::new(services, cluster, revisions.clone()));
+        Ok(Self { api, bus, settings, monitors, leaders, flushed, registrations, reload, revisions, stop })
     }
 
     /// HTTP first, then the registry; at the end HTTP drains, then the monitors flush.
-    async fn until_asked_to_end(
-        mut self,
-        listener: TcpListener,
-        settings: &Settings,
-    ) -> Result<(), StartError> {
-        let limits = limits(settings);
+    async fn until_asked_to_end(mut self, listener: TcpListener) -> Result<(), StartError> {
+        let limits = limits(&self.settings);
         let service = http::service(self.api.clone(), &limits);
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving");
         }
         let server = tokio::spawn(http::run(listener, service, limits, until(self.stop.subscribe())));
-        let mut registering = self.register(settings);
+        let registrations = std::mem::take(&mut self.registrations);
+        let mut registering = register(registrations, &self.settings, &self.stop);
+        let reloading = tokio::spawn(self.reload.run(until(self.stop.subscribe())));
         let ended = tokio::select! {
             signal = asked_to_end() => signal.map(|name| tracing::info!(name, "asked to end")),
             // No monitor ends by itself: a dead one is a reason to end, since nothing would be reported.
@@ -296,19 +267,50 @@ impl Running {
         self.flushed.send_replace(true);
         while self.leaders.join_next().await.is_some() {}
         registering.shutdown().await;
+        // It holds the watches, which the monitors needed to the last.
+        let _ = reloading.await;
         self.bus.close().await;
         ended.map_err(StartError::Other)
     }
+}
 
-    fn register(&mut self, settings: &Settings) -> JoinSet<()> {
-        let mut tasks = JoinSet::new();
-        let Some(url) = settings.registry.url.clone() else { return tasks };
-        for (body, state) in self.registrations.drain(..) {
-            let (url, interval) = (url.clone(), settings.registry.interval);
-            let stopped = until(self.stop.subscribe());
-            tasks.spawn(async move { registry::run(body, &url, interval, state, stopped).await });
+fn register(
+    registrations: Vec<(InUse, watch::Sender<RegistryState>)>,
+    settings: &Arc<Settings>,
+    stop: &watch::Sender<bool>,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let Some(url) = settings.registry.url.clone() else { return tasks };
+    for (in_use, state) in registrations {
+        tasks.spawn(keep_registered(in_use, settings.clone(), url.clone(), state, stop.subscribe()));
+    }
+    tasks
+}
+
+/// What a mapping says of itself to the registry may be another thing in its next revision.
+async fn keep_registered(
+    mut in_use: InUse,
+    settings: Arc<Settings>,
+    url: String,
+    state: watch::Sender<RegistryState>,
+    stopped: watch::Receiver<bool>,
+) {
+    loop {
+        let Some(body) = registration(&settings, &in_use.borrow_and_update().service) else { return };
+        let (said, stop) = (body.clone(), until(stopped.clone()));
+        tokio::select! {
+            () = registry::run(body, &url, settings.registry.interval, state.clone(), stop) => return,
+            () = says_another(&mut in_use, &settings, &said) => {}
         }
-        tasks
+    }
+}
+
+async fn says_another(in_use: &mut InUse, settings: &Settings, said: &Registration) {
+    let other = |provider: &Arc<Provider>| {
+        registration(settings, &provider.service).is_some_and(|registration| registration != *said)
+    };
+    if in_use.wait_for(other).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

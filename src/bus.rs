@@ -29,6 +29,8 @@ pub struct Bus {
     /// None where there is no NATS: then whoever listens here is everybody.
     nats: Option<Nats>,
     heard: Option<mpsc::UnboundedSender<Message>>,
+    /// Where the ledger is kept without NATS; nowhere where this is none.
+    kept: Option<std::path::PathBuf>,
     link: watch::Receiver<Link>,
 }
 
@@ -120,13 +122,14 @@ impl Bus {
     /// be used is an error.
     pub async fn connect(options: Options) -> Result<Self, BusError> {
         let nats = Nats::connect(options).await?;
-        Ok(Self { link: nats.link.clone(), nats: Some(nats), heard: None })
+        Ok(Self { link: nats.link.clone(), nats: Some(nats), heard: None, kept: None })
     }
 
-    /// A bus without NATS. What is published is delivered once somebody listens here.
-    pub fn local() -> Self {
+    /// A bus without NATS, with a directory for the ledger or with the memory of this process. What is
+    /// published is delivered once somebody listens here.
+    pub fn local(kept: Option<std::path::PathBuf>) -> Self {
         let (_, link) = watch::channel(Link { up: true, complaint: None });
-        Self { nats: None, heard: None, link }
+        Self { nats: None, heard: None, kept, link }
     }
 
     /// From now on every message that is delivered is heard here as well.

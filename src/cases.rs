@@ -2,8 +2,6 @@
 //!
 //! What a case means is the engine's; this room knows files and threads only.
 
-pub mod change;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

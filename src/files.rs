@@ -1,4 +1,6 @@
-//! Reads a mapping root into memory: the only room that opens mapping files.
+//! Reads a mapping root into memory, and notices that it changed: the only room that opens mapping files.
+
+pub mod change;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,6 +4,7 @@
 //!
 //! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
 //! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
+//! - [`revision`]: the files of a root as one whole: read, checked, told apart by a digest. Serves nothing.
 //! - [`cases`]: tests as data: reads folders of cases and runs them. Asks no cluster.
 //! - [`kinds`]: Kubernetes' types, embedded. Knows no mapping.
 //! - [`settings`]: environment and file become [`settings::Settings`]. Starts nothing.
@@ -46,5 +47,6 @@ pub mod provider;
 pub mod provision;
 pub mod record;
 pub mod registry;
+pub mod revision;
 pub mod sandbox;
 pub mod settings;

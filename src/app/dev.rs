@@ -10,17 +10,19 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::{
-    Running, ServeOptions, StartError, connect_bus, connect_cluster, declared, identity, load, parts,
+    Environment, Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared,
     read_settings,
 };
 use crate::bus::{Bus, Message};
-use crate::cluster::Watches;
 use crate::engine::samples::samples;
 use crate::engine::service::Service;
 use crate::engine::source::Source;
 use crate::files::Unreadable;
-use crate::sandbox::{Sandbox, Stages, kubeconfig};
-use crate::settings::Settings;
+use crate::revision::{Revisions, Unfit};
+use crate::sandbox::{Kept, Sandbox, Stages, kubeconfig};
+
+/// Who speaks, of those that know this cluster: after a restart the same one, so that it waits for nobody.
+const IDENTITY: &str = "dev";
 
 /// What `dev` is asked to do.
 #[derive(Clone, Debug)]
@@ -35,6 +37,15 @@ pub struct DevOptions {
     pub kubeconfig_out: Option<PathBuf>,
     /// A file of stages that come before the built-in ones.
     pub scenario: Option<PathBuf>,
+    /// A directory that keeps the cluster and the ledger.
+    pub persist: Option<PathBuf>,
+}
+
+/// What a person at the screen wants to see.
+pub enum Shown<'a> {
+    Said(&'a Message),
+    /// Mappings were saved: how their revisions stand now.
+    Revisions(&'a Revisions),
 }
 
 /// Everything that is ready to run.
@@ -46,7 +57,6 @@ pub struct Dev {
     pub kubeconfig: PathBuf,
     /// The collections that are served, each with the simplest spec that its schema takes.
     pub collections: Vec<(String, Value)>,
-    settings: Settings,
     running: Running,
     listener: TcpListener,
     events: mpsc::UnboundedReceiver<Message>,
@@ -60,41 +70,36 @@ impl Dev {
     /// Starts the sandbox and connects everything to it.
     pub async fn start(
         options: DevOptions,
-        environment: &dyn Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
-        let serve = ServeOptions { types: Vec::new(), root: options.root.clone(), config: None };
-        let services = load(&serve)?;
-        let sandbox = furnished(options.scenario.as_deref())?;
+        let loaded = Loaded::read(options.root.clone(), Vec::new())?;
+        let sandbox = furnished(&options)?;
         let api = bind(options.api_port, "--api-port").await?;
         let cluster_address = address_of(&api)?;
         let (file, temporary) = write_kubeconfig(&options, cluster_address)?;
         let (end, ended) = watch::channel(false);
         let sandbox = tokio::spawn(run_sandbox(sandbox, api, ended));
 
-        let settings = dev_settings(&serve, &services, &options, &file, environment)?;
+        let settings_of = dev_settings(Box::new(environment), file.clone(), options.nats.clone());
+        let settings = settings_of(&loaded.services)?;
         let cluster = connect_cluster(&settings).await?;
         let mut bus = match options.nats {
             Some(_) => connect_bus(&settings).await?,
-            None => Bus::local(),
+            None => Bus::local(options.persist.map(|directory| directory.join("ledger"))),
         };
         let events = bus.listen();
-        let resync = settings.monitor.resync_period;
         let simplest =
             |service: &Service| samples(&service.schema.document).into_iter().next().unwrap_or_default();
         let collections =
-            services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
-        let parts: Vec<_> =
-            services.into_iter().filter_map(|service| parts(service, &settings, &cluster)).collect();
-        let watches = Watches::start(&cluster, parts.iter().flat_map(|parts| parts.watches(resync)));
+            loaded.services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
         let listener = bind(options.port, "--port").await?;
         let rest = address_of(&listener)?;
-        let running = Running::start(parts, watches, bus, cluster, &settings, &identity(&listener))?;
+        let running = Running::start(loaded, settings_of, settings, bus, cluster, IDENTITY)?;
         Ok(Self {
             rest,
             cluster: cluster_address,
             kubeconfig: file,
             collections,
-            settings,
             running,
             listener,
             events,
@@ -104,15 +109,23 @@ impl Dev {
         })
     }
 
-    /// Serves until the process is asked to end; each event is shown as it happens.
-    pub async fn run(self, mut show: impl FnMut(&Message) + Send + 'static) -> Result<(), StartError> {
+    /// Serves until the process is asked to end; each event and each revision is shown as it comes.
+    pub async fn run(self, mut show: impl FnMut(Shown<'_>) + Send + 'static) -> Result<(), StartError> {
         let mut events = self.events;
+        let mut revisions = self.running.revisions.clone();
         let showing = tokio::spawn(async move {
-            while let Some(message) = events.recv().await {
-                show(&message);
+            loop {
+                tokio::select! {
+                    Some(message) = events.recv() => show(Shown::Said(&message)),
+                    Ok(()) = revisions.changed() => {
+                        let now = revisions.borrow_and_update().clone();
+                        show(Shown::Revisions(&now));
+                    }
+                    else => return,
+                }
             }
         });
-        let ended = self.running.until_asked_to_end(self.listener, &self.settings).await;
+        let ended = self.running.until_asked_to_end(self.listener).await;
         self.end.send_replace(true);
         // Both end with what they serve; a panic in one has been told already.
         let _ = self.sandbox.await;
@@ -125,39 +138,40 @@ impl Dev {
 }
 
 /// The settings of `serve`, with what `dev` knows by itself.
-fn dev_settings(
-    serve: &ServeOptions,
-    services: &[Arc<Service>],
-    options: &DevOptions,
-    kubeconfig: &Path,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Settings, StartError> {
-    let first_words: Vec<(String, String)> = services
-        .iter()
-        .flat_map(|service| declared(service))
-        .filter(|setting| setting.required)
-        .filter_map(|setting| Some((setting.env.clone(), setting.allowed.first()?.clone())))
-        .collect();
-    let first_word =
-        |name: &str| first_words.iter().find(|(env, _)| env == name).map(|(_, word)| word.clone());
-    let overlay = |name: &str| match name {
-        "SP_K8S_KUBECONFIG" => Some(kubeconfig.display().to_string()),
-        "SP_NATS_URL" => options.nats.clone(),
-        "SP_NAME" => environment(name).or_else(|| Some("dev".to_owned())),
-        // What a mapping wants to be told and nobody told it is its first possible word.
-        _ => environment(name).or_else(|| first_word(name)),
-    };
-    read_settings(serve, services, &overlay, false)
+fn dev_settings(environment: Environment, kubeconfig: PathBuf, nats: Option<String>) -> SettingsOf {
+    Box::new(move |services: &[Arc<Service>]| {
+        let first_words: Vec<(String, String)> = services
+            .iter()
+            .flat_map(|service| declared(service))
+            .filter(|setting| setting.required)
+            .filter_map(|setting| Some((setting.env.clone(), setting.allowed.first()?.clone())))
+            .collect();
+        let first_word =
+            |name: &str| first_words.iter().find(|(env, _)| env == name).map(|(_, word)| word.clone());
+        let overlay = |name: &str| match name {
+            "SP_K8S_KUBECONFIG" => Some(kubeconfig.display().to_string()),
+            "SP_NATS_URL" => nats.clone(),
+            "SP_NAME" => environment(name).or_else(|| Some("dev".to_owned())),
+            // What a mapping wants to be told and nobody told it is its first possible word.
+            _ => environment(name).or_else(|| first_word(name)),
+        };
+        read_settings(services, None, &overlay, false)
+    })
 }
 
-fn furnished(scenario: Option<&Path>) -> Result<Sandbox, StartError> {
+fn furnished(options: &DevOptions) -> Result<Sandbox, StartError> {
     let read = |path: &Path| {
         let text = std::fs::read_to_string(path);
         let unreadable = |error| StartError::Unreadable(Unreadable { path: path.to_owned(), error });
         Ok(Source::new(path.display().to_string(), text.map_err(unreadable)?))
     };
-    let files = scenario.map(read).transpose()?.into_iter().collect();
-    let stages = Stages::load(files, true, true).map_err(StartError::Mappings)?;
+    let files = options.scenario.as_deref().map(read).transpose()?.into_iter().collect();
+    let stages = Stages::load(files, true, true)
+        .map_err(|findings| StartError::Mappings(Unfit::Mappings(findings)))?;
+    if let Some(directory) = &options.persist {
+        let kept = Kept::open(directory).map_err(StartError::Other)?;
+        return Sandbox::resume(Some(stages), kept).map_err(StartError::Other);
+    }
     let sandbox = Sandbox::start(Some(stages)).map_err(StartError::Other)?;
     sandbox.furnish().map_err(StartError::Other)?;
     Ok(sandbox)

@@ -45,7 +45,16 @@ impl LedgerStore {
     /// The bucket where the server has JetStream and allows it, else a directory of the same name under
     /// `state`. An error means that it cannot be told yet: ask again once the bus is up.
     pub async fn open(bus: &Bus, bucket: &str, state: &Path) -> Result<Self, BusError> {
-        let Some(bus) = &bus.nats else { return Ok(Self::Memory(Arc::default())) };
+        let Some(nats) = &bus.nats else {
+            return match &bus.kept {
+                Some(directory) => Self::in_directory(directory.clone()),
+                None => Ok(Self::Memory(Arc::default())),
+            };
+        };
+        Self::open_by(nats, bucket, state).await
+    }
+
+    async fn open_by(bus: &Nats, bucket: &str, state: &Path) -> Result<Self, BusError> {
         bus.require_link("open the ledger")?;
         match bus.capture(&format!("$KV.{bucket}.>")).await? {
             Capture::NoJetStream | Capture::Unknown => return Self::in_directory(state.join(bucket)),

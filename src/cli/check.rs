@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::report::{Check, Finding, Report, Target};
+use super::report::{Check, Finding, Report, Target, prefix};
 use super::{End, colour};
 use crate::engine::diagnostic::Findings;
 use crate::engine::kinds::Kinds;
-use crate::engine::prove::{Proof, prove};
+use crate::engine::prove::Proof;
 use crate::engine::service::{Files, Service};
 use crate::files::MappingRoot;
 use crate::kinds;
+use crate::revision::proof;
 
 /// Load mappings and report every mistake at its place.
 ///
@@ -60,7 +61,8 @@ fn look(root: &Path, files: &Files, types: &[String]) -> (Report, Findings) {
     findings.place_below(&prefix(root));
     if !findings.is_empty() {
         let (group, name) = ("kinds".to_owned(), "schemas/crds".to_owned());
-        report.checks.push(Check { group, name, findings: findings.iter().map(Finding::from).collect() });
+        let findings = findings.iter().map(Finding::from).collect();
+        report.checks.push(Check { group, name, malformed: false, findings });
     }
     for name in types {
         let mut found = mistakes(files, name, &kinds);
@@ -77,8 +79,7 @@ fn mistakes(files: &Files, name: &str, kinds: &Kinds) -> Findings {
         Ok(service) => service,
         Err(mistakes) => return mistakes,
     };
-    let Proof { mut findings, rendered, refused } = prove(&service, files, kinds);
-    findings.append(service.unread_inputs());
+    let Proof { findings, rendered, refused } = proof(&service, files, kinds);
     if findings.is_empty() {
         let revision = &service.revision;
         println!("{name}: revision {revision}, no mistakes ({rendered} specs rendered, {refused} refused)");
@@ -91,17 +92,9 @@ fn holds_a_mapping(files: &Files, name: &str) -> bool {
     files.keys().any(|path| path.starts_with(&prefix))
 }
 
-fn summary(count: usize) -> String {
+pub(super) fn summary(count: usize) -> String {
     let mistakes = if count == 1 { "1 mistake".to_owned() } else { format!("{count} mistakes") };
     format!("{mistakes}; docs/errors/ has a page for each name in brackets")
-}
-
-/// What stands before the names of files, so that they are paths from where the command was run.
-fn prefix(root: &Path) -> String {
-    match root.to_string_lossy() {
-        root if root == "." => String::new(),
-        root => format!("{}/", root.trim_end_matches('/')),
-    }
 }
 
 /// One check for each file: those of the mapping's folder, and others that have a finding.
@@ -114,7 +107,7 @@ fn checks(files: &Files, name: &str, root: &Path, found: &Findings) -> Vec<Check
     paths.dedup();
     let check = |path: String| {
         let findings = found.iter().filter(|item| item.file == path).map(Finding::from).collect();
-        Check { group: name.to_owned(), name: path, findings }
+        Check { group: name.to_owned(), name: path, malformed: false, findings }
     };
     paths.into_iter().map(check).collect()
 }

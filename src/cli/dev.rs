@@ -1,14 +1,20 @@
 //! `mapwright dev`: everything in one process, without a cluster and without NATS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tracing_subscriber::EnvFilter;
 
-use super::End;
-use crate::app::{Dev, DevOptions, StartError};
+use super::check::summary;
+use super::report::prefix;
+use super::{End, colour};
+use crate::app::{Dev, DevOptions, Shown, StartError};
+use crate::revision::{Refused, Revisions, Unfit};
 
 /// Everything in one process: a cluster in memory, all mappings, REST, and events on the screen.
+///
+/// Mappings are read anew when they are saved. What does not check is said as `mapwright check` says it, and
+/// the last good revision serves on.
 ///
 /// Example: mapwright dev --kubeconfig-out /tmp/dev.kubeconfig
 #[derive(Debug, clap::Args)]
@@ -31,11 +37,17 @@ pub(super) struct Arguments {
     /// A file of stages that come before the built-in ones: what fails, and when.
     #[arg(long)]
     scenario: Option<PathBuf>,
+    /// A directory in which the cluster and what was said of it outlive the process.
+    #[arg(long, value_name = "DIR")]
+    persist: Option<PathBuf>,
 }
+
+/// What becomes of a save is on the screen already.
+const LOG: &str = "warn,mapwright::app::reload=off";
 
 pub(super) fn run(arguments: Arguments) -> End {
     let begin = Instant::now();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
@@ -55,6 +67,7 @@ pub(super) fn run(arguments: Arguments) -> End {
 }
 
 async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
+    let root = arguments.root.clone();
     let options = DevOptions {
         root: arguments.root,
         nats: arguments.nats,
@@ -62,10 +75,51 @@ async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
         api_port: arguments.api_port,
         kubeconfig_out: arguments.kubeconfig_out,
         scenario: arguments.scenario,
+        persist: arguments.persist,
     };
-    let dev = Dev::start(options, &|name| std::env::var(name).ok()).await?;
+    let dev = Dev::start(options, |name| std::env::var(name).ok()).await?;
     guide(&dev, begin);
-    dev.run(|message| println!("{}  {}", message.subject, String::from_utf8_lossy(&message.payload))).await
+    let mut before = Revisions::default();
+    dev.run(move |shown| match shown {
+        Shown::Said(message) => {
+            println!("{}  {}", message.subject, String::from_utf8_lossy(&message.payload));
+        }
+        Shown::Revisions(now) => {
+            tell(&root, &before, now);
+            before = now.clone();
+        }
+    })
+    .await
+}
+
+/// What has become of a save.
+fn tell(root: &Path, before: &Revisions, now: &Revisions) {
+    if let Some(refused) = now.refused.as_deref().filter(|_| now.refusals > before.refusals) {
+        diagnose(root, refused);
+        let name = refused.revision.as_deref().unwrap_or("that cannot be read");
+        println!("revision {name} is refused; revision {} serves on", now.in_use);
+    } else if now.taken > before.taken {
+        println!("revision {} serves from now on", now.in_use);
+    } else if before.refused.is_some() && now.refused.is_none() && now.waiting.is_none() {
+        println!("revision {} is what the files say again", now.in_use);
+    }
+    if let Some(why) =
+        now.waiting.as_ref().filter(|_| now.waiting != before.waiting).and_then(|w| w.why.as_ref())
+    {
+        println!("the next revision waits: {why}");
+    }
+}
+
+/// The same text as `mapwright check` prints.
+fn diagnose(root: &Path, refused: &Refused) {
+    match &refused.why {
+        Unfit::Mappings(findings) => {
+            let mut findings = findings.clone();
+            findings.place_below(&prefix(root));
+            eprintln!("{}\n{}", findings.painted(colour()), summary(findings.len()));
+        }
+        other => eprintln!("{other}"),
+    }
 }
 
 /// What to paste.

@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::End;
 use crate::app::{self, ServeOptions, StartError};
+use crate::revision::Unfit;
 
 /// Serve service types: REST, events and registration.
 ///
@@ -30,7 +31,7 @@ pub(super) fn run(arguments: Arguments) -> End {
     let options = ServeOptions { types: arguments.types, root: arguments.root, config: arguments.config };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(app::serve(options, &|name| std::env::var(name).ok())),
+        Ok(runtime) => runtime.block_on(app::serve(options, |name| std::env::var(name).ok())),
         Err(error) => Err(StartError::Other(format!("the runtime does not start: {error}"))),
     };
     match ended {
@@ -38,7 +39,7 @@ pub(super) fn run(arguments: Arguments) -> End {
         Err(error) => {
             eprintln!("{error}");
             match error {
-                StartError::Unreadable(_) | StartError::UnknownType { .. } => End::Usage,
+                StartError::Unreadable(_) | StartError::Mappings(Unfit::UnknownType { .. }) => End::Usage,
                 StartError::Mappings(_) | StartError::Settings(_) | StartError::Other(_) => End::Findings,
             }
         }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::End;
-use crate::cases::change::{Look, PAUSE};
+use super::report::{Target, cases};
 use crate::cases::{CASES, Mappings, Run, Suite};
-use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
+use crate::engine::case::{CaseResult, Outcome, Rewrite};
+use crate::files::change::{Look, PAUSE};
 
 /// Run the cases of mappings, and show each leaf that differs.
 ///
@@ -34,6 +35,9 @@ pub(super) struct Arguments {
     /// How many cases run at a time; as many as there are processors where absent.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Write a report as well: github, json, junit, sarif or tap; `-` is standard output.
+    #[arg(long, value_name = "FORMAT=FILE")]
+    report: Vec<Target>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
@@ -101,8 +105,12 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         // What is still wrong after it is no matter of golden files.
         ran = suite.run(jobs);
     }
-    report(&ran);
+    summary(&ran);
     let unreached = arguments.coverage && coverage(&suite);
+    if let Err(message) = cases::report(&arguments.root, &suite, &ran).write(&arguments.report) {
+        eprintln!("{message}");
+        return End::Usage;
+    }
     let unreadable = ran.unreadable.is_empty() && suite.unreadable.is_empty();
     if !unreadable || ran.count(Outcome::Malformed) > 0 {
         return End::Usage;
@@ -126,12 +134,12 @@ fn print_rewrite(rewrite: &Rewrite) {
     let verb = if rewrite.text.is_some() { "wrote" } else { "removed" };
     println!("{verb} {}", rewrite.file);
     for change in &rewrite.changes {
-        let (expected, found) = beside(change);
+        let (expected, found) = cases::beside(change);
         println!("  {}: {expected} -> {found}", change.path.as_deref().unwrap_or_default());
     }
 }
 
-fn report(ran: &Run) {
+fn summary(ran: &Run) {
     for result in &ran.results {
         print_result(result);
     }
@@ -155,43 +163,8 @@ fn print_result(result: &CaseResult) {
         }
     }
     for failure in &result.failures {
-        print_failure(failure);
+        print!("{}", cases::told(failure));
     }
-}
-
-fn print_failure(failure: &Failure) {
-    let place = match failure.position {
-        Some(position) => format!("{}:{}:{}", failure.file, position.line, position.column),
-        None => failure.file.clone(),
-    };
-    let Some(path) = &failure.path else {
-        println!("  {place}: {}", failure.message);
-        return;
-    };
-    println!("  {place}: {path}: {}", failure.message);
-    let (expected, found) = beside(failure);
-    println!("    expected {expected}");
-    println!("    found    {found}");
-}
-
-/// Both values; of long ones the stretch where they part.
-fn beside(failure: &Failure) -> (String, String) {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-    let (expected, found) = (text(&failure.expected), text(&failure.found));
-    let alike = expected.chars().zip(found.chars()).take_while(|(a, b)| a == b).count();
-    (clip(&expected, alike), clip(&found, alike))
-}
-
-fn clip(text: &str, around: usize) -> String {
-    const ROOM: usize = 200;
-    let length = text.chars().count();
-    if length <= ROOM {
-        return text.to_owned();
-    }
-    let start = around.saturating_sub(ROOM / 4).min(length - ROOM);
-    let part: String = text.chars().skip(start).take(ROOM).collect();
-    let before = if start > 0 { "..." } else { "" };
-    format!("{before}{part}... ({length} characters)")
 }
 
 /// Prints what no case reached; true if there is anything.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A set of fields to keep. Applied to objects as they arrive, because an object as the server sends it is
 /// ten to thirty times as large as what anybody reads of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
     /// None keeps everything but the server's records of field ownership.
     root: Option<Keep>,
@@ -31,7 +31,7 @@ const ALWAYS: [&[&str]; 12] = [
     &["metadata", "ownerReferences"],
 ];
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Keep {
     /// Everything below stays.
     whole: bool,

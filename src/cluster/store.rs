@@ -7,8 +7,11 @@
 //! - News of the watch never replaces a write that is newer, by resource version.
 //! - An object that is gone does not come back, by uid.
 //! - A complete list is the truth about everything but what was written while it was read.
+//!
+//! Of one watch there may be two stores for a while: one that keeps what an older wisher reads, and its heir.
+//! A caller's write goes into both, so that either tells the truth at once.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -42,7 +45,11 @@ struct Shared {
     synced: watch::Sender<bool>,
     indexer: Indexer,
     prune: Prune,
+    family: Arc<Family>,
 }
+
+/// The stores of one watch that are still in use.
+type Family = Mutex<Vec<Weak<Shared>>>;
 
 /// What health wants to know of the watch.
 struct Life {
@@ -56,6 +63,16 @@ impl Store {
     /// An empty store, not synced.
     #[must_use]
     pub fn new(prune: Prune, indexer: Indexer) -> Self {
+        Self::in_family(prune, indexer, Arc::default())
+    }
+
+    /// An empty store of the same watch that keeps something else. What callers write to either goes into
+    /// both; so the heir must exist before its watch lists.
+    pub(crate) fn heir(&self, prune: Prune, indexer: Indexer) -> Self {
+        Self::in_family(prune, indexer, self.shared.family.clone())
+    }
+
+    fn in_family(prune: Prune, indexer: Indexer, family: Arc<Family>) -> Self {
         let life = Life { last_sign: Instant::now(), failure: None, skipped: 0, lists: 0 };
         let shared = Shared {
             shelf: RwLock::default(),
@@ -63,8 +80,20 @@ impl Store {
             synced: watch::Sender::new(false),
             indexer,
             prune,
+            family: family.clone(),
         };
-        Self { shared: Arc::new(shared) }
+        let shared = Arc::new(shared);
+        let mut members = family.lock().unwrap_or_else(PoisonError::into_inner);
+        members.retain(|member| member.strong_count() > 0);
+        members.push(Arc::downgrade(&shared));
+        drop(members);
+        Self { shared }
+    }
+
+    /// This store and those that share its watch.
+    fn family(&self) -> Vec<Self> {
+        let members = self.shared.family.lock().unwrap_or_else(PoisonError::into_inner);
+        members.iter().filter_map(Weak::upgrade).map(|shared| Self { shared }).collect()
     }
 
     /// The object of this name, pruned.
@@ -134,15 +163,18 @@ impl Store {
 
     /// Puts the answer of a write in. Only for objects that the watch selects.
     pub fn insert(&self, object: Value) {
-        if let Err(reason) = self.put(object, Source::Write) {
-            self.skip(&reason);
-        }
+        let family = self.family();
+        let Some((last, others)) = family.split_last() else { return };
+        others.iter().for_each(|store| store.put_written(object.clone()));
+        last.put_written(object);
     }
 
     /// Takes an object out of which the server has said that it is gone; one that still terminates is
     /// inserted instead. Another object of the same name stays.
     pub fn remove(&self, key: &ObjectKey, uid: &str) {
-        self.write().remove(key, uid);
+        for store in self.family() {
+            store.write().remove(key, uid);
+        }
     }
 
     /// From now on tells which index keys changed. It begins with all that the store holds.
@@ -210,6 +242,12 @@ impl Store {
     pub(crate) fn skip(&self, reason: &str) {
         tracing::warn!(reason, "an object of a watch is malformed and was skipped");
         self.life(|life| life.skipped += 1);
+    }
+
+    fn put_written(&self, object: Value) {
+        if let Err(reason) = self.put(object, Source::Write) {
+            self.skip(&reason);
+        }
     }
 
     fn put(&self, object: Value, source: Source) -> Result<(), String> {

@@ -14,10 +14,19 @@ use super::prune::Prune;
 use super::resource::ResourceRef;
 use super::store::{Indexer, Store};
 
-/// The running watches and their stores. Dropping it ends them.
+/// The running watches and their stores. Clones share them; a watch ends with the last that holds it.
+#[derive(Clone, Default)]
 pub struct Watches {
-    tasks: JoinSet<()>,
-    stores: BTreeMap<WatchKey, Store>,
+    running: BTreeMap<WatchKey, Arc<Running>>,
+}
+
+/// A watch while it runs.
+struct Running {
+    store: Store,
+    prune: Prune,
+    resync: Duration,
+    /// Its only task, which ends when this is dropped.
+    _task: JoinSet<()>,
 }
 
 /// One wish to watch.
@@ -27,7 +36,8 @@ pub struct WatchSpec {
     /// What the wisher reads of the objects.
     pub prune: Prune,
     /// By which keys the wisher looks objects up. Wishers that share a watch see each other's keys, so a
-    /// prefix (`uid:`) keeps kinds of keys apart.
+    /// prefix (`uid:`) keeps kinds of keys apart. It must follow from the watch's key: a watch that is wished
+    /// for again keeps the indexer that it has.
     pub indexer: Indexer,
     /// How often everything is compared by a new list.
     pub resync: Duration,
@@ -59,6 +69,12 @@ impl Watches {
     /// Starts the watches and returns at once; a cluster that is away is waited for.
     #[must_use]
     pub fn start(cluster: &Cluster, specs: impl IntoIterator<Item = WatchSpec>) -> Self {
+        Self::default().renew(cluster, specs)
+    }
+
+    /// The watches for other wishes: those that suit run on, the others are started beside these.
+    #[must_use]
+    pub fn renew(&self, cluster: &Cluster, specs: impl IntoIterator<Item = WatchSpec>) -> Self {
         let mut merged: BTreeMap<WatchKey, WatchSpec> = BTreeMap::new();
         for spec in specs {
             let spec = match merged.remove(&spec.key) {
@@ -67,61 +83,64 @@ impl Watches {
             };
             merged.insert(spec.key.clone(), spec);
         }
-        let mut watches = Self { tasks: JoinSet::new(), stores: BTreeMap::new() };
-        for (key, spec) in merged {
-            let store = Store::new(spec.prune, spec.indexer);
-            watches.tasks.spawn(Feed::new(cluster.clone(), key.clone(), store.clone(), spec.resync).run());
-            watches.stores.insert(key, store);
-        }
-        watches
+        let running = merged.into_iter().map(|(key, spec)| {
+            let running = match self.running.get(&key) {
+                Some(known) if known.prune == spec.prune && known.resync == spec.resync => known.clone(),
+                Some(known) => {
+                    let store = known.store.heir(spec.prune.clone(), spec.indexer.clone());
+                    Arc::new(Running::start(cluster, spec, store))
+                }
+                None => {
+                    let store = Store::new(spec.prune.clone(), spec.indexer.clone());
+                    Arc::new(Running::start(cluster, spec, store))
+                }
+            };
+            (key, running)
+        });
+        Self { running: running.collect() }
     }
 
-    /// The store of a watch; None if nobody wished for it at the start.
+    /// These of the watches alone; None if one of them does not run.
+    #[must_use]
+    pub fn only(&self, keys: impl IntoIterator<Item = WatchKey>) -> Option<Self> {
+        let found = keys.into_iter().map(|key| self.running.get(&key).cloned().map(|running| (key, running)));
+        Some(Self { running: found.collect::<Option<_>>()? })
+    }
+
+    /// The store of a watch; None if nobody wished for it.
     #[must_use]
     pub fn store(&self, key: &WatchKey) -> Option<Store> {
-        self.stores.get(key).cloned()
-    }
-
-    /// Whether every watch has seen a complete list.
-    #[must_use]
-    pub fn synced(&self) -> bool {
-        self.stores.values().all(Store::synced)
+        self.running.get(key).map(|running| running.store.clone())
     }
 
     /// Ends when every watch has seen a complete list.
     pub async fn wait_synced(&self) {
-        for store in self.stores.values() {
-            store.wait_synced().await;
+        for running in self.running.values() {
+            running.store.wait_synced().await;
         }
     }
 
     #[must_use]
     pub fn health(&self) -> Vec<WatchHealth> {
-        let health = |(key, store): (&WatchKey, &Store)| WatchHealth {
+        let health = |(key, running): (&WatchKey, &Arc<Running>)| WatchHealth {
             key: key.clone(),
-            synced: store.synced(),
-            age: store.age(),
-            failure: store.failure(),
-            objects: store.len(),
-            skipped: store.skipped(),
-            lists: store.lists(),
+            synced: running.store.synced(),
+            age: running.store.age(),
+            failure: running.store.failure(),
+            objects: running.store.len(),
+            skipped: running.store.skipped(),
+            lists: running.store.lists(),
         };
-        self.stores.iter().map(health).collect()
+        self.running.iter().map(health).collect()
     }
+}
 
-    /// Ends only if a watch ended, which none does by itself: a mistake of ours, and a reason to end the
-    /// process, since nothing would be noticed any more.
-    pub async fn broken(&mut self) -> String {
-        match self.tasks.join_next().await {
-            Some(Err(error)) => format!("a watch ended: {error}"),
-            Some(Ok(())) => "a watch ended".to_owned(),
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Ends all watches and waits until they have.
-    pub async fn shut_down(mut self) {
-        self.tasks.shutdown().await;
+impl Running {
+    fn start(cluster: &Cluster, spec: WatchSpec, store: Store) -> Self {
+        let WatchSpec { key, prune, resync, .. } = spec;
+        let mut task = JoinSet::new();
+        task.spawn(Feed::new(cluster.clone(), key, store.clone(), resync).run());
+        Self { store, prune, resync, _task: task }
     }
 }
 

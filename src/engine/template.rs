@@ -10,7 +10,7 @@ mod trace;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use crate::diagnostic::{Findings, Help, nearest, suggestion};
 use crate::expression::{Compiler, EvalError, Expression, Leaf, Place};
@@ -35,7 +35,8 @@ pub struct Template {
 enum Node {
     Literal(Json, Arc<Place>),
     Leaf(Leaf, Arc<Place>),
-    Map(Vec<(String, Node)>),
+    /// Its members, and a map of their keys without their values: a copy of it needs no hash of a key.
+    Map(Vec<(String, Node)>, Map<String, Json>),
     List(Vec<Node>),
     Directed(Box<Directed>),
 }
@@ -114,7 +115,7 @@ impl Template {
     pub fn expression_at(&self, path: &[&str]) -> Option<&Expression> {
         let mut node = &self.root;
         for key in path {
-            let Node::Map(members) = node else { return None };
+            let Node::Map(members, _) = node else { return None };
             node = members.iter().find(|(name, _)| name == key).map(|(_, node)| node)?;
         }
         match node {
@@ -140,7 +141,7 @@ impl Template {
 impl Node {
     fn paths(&self, at: &str, paths: &mut Vec<String>) {
         match self {
-            Self::Map(members) if !members.is_empty() => {
+            Self::Map(members, _) if !members.is_empty() => {
                 for (key, node) in members {
                     node.paths(&format!("{at}/{key}"), paths);
                 }
@@ -153,7 +154,7 @@ impl Node {
     fn directives<'n>(&'n self, found: &mut Vec<Directive<'n>>) {
         match self {
             Self::Literal(..) | Self::Leaf(..) => {}
-            Self::Map(members) => members.iter().for_each(|(_, node)| node.directives(found)),
+            Self::Map(members, _) => members.iter().for_each(|(_, node)| node.directives(found)),
             Self::List(nodes) => nodes.iter().for_each(|node| node.directives(found)),
             Self::Directed(directed) => {
                 found.extend(directed.each.iter().map(|each| Directive::For(&each.list)));
@@ -168,7 +169,7 @@ impl Node {
             Self::Literal(..) | Self::Leaf(Leaf::Literal(_), _) => {}
             Self::Leaf(Leaf::Lone(expression), _) => found.push(expression),
             Self::Leaf(Leaf::Mixture(mixture), _) => found.extend(mixture.expressions()),
-            Self::Map(members) => members.iter().for_each(|(_, node)| node.expressions(found)),
+            Self::Map(members, _) => members.iter().for_each(|(_, node)| node.expressions(found)),
             Self::List(nodes) => nodes.iter().for_each(|node| node.expressions(found)),
             Self::Directed(directed) => {
                 found.extend(directed.lets.iter().map(|(_, expression)| expression));
@@ -304,7 +305,8 @@ impl Parser<'_, '_> {
                 None => whole = false,
             }
         }
-        whole.then_some(Node::Map(members))
+        let keys = members.iter().map(|(key, _)| (key.clone(), Json::Null)).collect();
+        whole.then_some(Node::Map(members, keys))
     }
 
     fn directed(&mut self, entries: &[Entry], names: &Names) -> Option<Node> {

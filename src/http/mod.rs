@@ -23,6 +23,7 @@ use serde_json::Value;
 use warp::Filter;
 
 pub use accept::{Limits, run};
+pub(crate) use query::{form_decode, percent_decode};
 
 /// What the routes do, in the product's terms.
 ///

@@ -36,12 +36,13 @@ impl Query {
     }
 }
 
-fn form_decode(text: &str) -> Option<String> {
+/// Decodes `%XX`, and `+` for a space.
+pub(crate) fn form_decode(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " "))
 }
 
 /// Decodes `%XX`; none where an escape is malformed or the result is not UTF-8.
-pub(super) fn percent_decode(text: &str) -> Option<String> {
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

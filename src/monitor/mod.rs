@@ -22,14 +22,16 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 use crate::bus::{Bus, Link};
 use crate::engine::status::Observation;
 use crate::ledger::{Ledger, Outgoing, Report};
-use crate::provider::{Instance, Known, Provider};
+use crate::provider::{InUse, Instance, Known, Provider};
 use crate::record::State;
 use chores::{Chore, Done};
 use deliver::{Sent, Shelf};
 
 /// The monitor of one service type.
 pub struct Monitor {
+    /// Of the revision that is in use now; what is under way ends with the one that it began with.
     provider: Arc<Provider>,
+    in_use: InUse,
     bus: Bus,
     ledger: Ledger,
     /// Where deliveries are remembered; none until the bus has said where that is.
@@ -66,7 +68,7 @@ pub struct MonitorState {
     pub ledger: String,
     /// Instances with a report that is not delivered.
     pub owing: usize,
-    /// Rules that failed to evaluate since the start.
+    /// Rules that failed to evaluate since this revision of the mapping is in use.
     pub rule_errors: u64,
 }
 
@@ -78,11 +80,12 @@ const OPEN_AGAIN: Duration = Duration::from_millis(500);
 
 impl Monitor {
     fn new(
-        provider: Arc<Provider>,
+        mut in_use: InUse,
         bus: Bus,
         settings: MonitorSettings,
         state: watch::Sender<MonitorState>,
     ) -> Self {
+        let provider = in_use.borrow_and_update().clone();
         Self {
             ledger: Ledger::new(settings.window),
             shelf: None,
@@ -94,6 +97,7 @@ impl Monitor {
             creating: HashMap::new(),
             swept: HashSet::new(),
             provider,
+            in_use,
             bus,
             settings,
             state,
@@ -102,12 +106,14 @@ impl Monitor {
 
     /// Runs until `shutdown`, then flushes what is owed.
     async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
-        let provider = self.provider.clone();
-        tokio::select! {
-            () = provider.wait_synced() => {}
-            () = asked_to_stop(&mut shutdown) => return,
-        }
-        let mut changes = changes(&provider);
+        let mut changes = loop {
+            let provider = self.provider.clone();
+            tokio::select! {
+                () = provider.wait_synced() => break changes(&provider),
+                Ok(()) = self.in_use.changed() => drop(self.take_revision()),
+                () = asked_to_stop(&mut shutdown) => return,
+            }
+        };
         let mut link = self.bus.link();
         let mut sweep = interval(SWEEP);
         let mut open = interval(OPEN_AGAIN);
@@ -121,6 +127,7 @@ impl Monitor {
                 Some(Ok(sent)) = self.sending.join_next() => self.note_sent(sent),
                 Some(Ok(done)) = self.chores.join_next() => self.note_done(done),
                 Ok(()) = link.changed() => self.note_link(&link),
+                Ok(()) = self.in_use.changed() => changes = self.take_revision(),
                 _ = open.tick(), if self.shelf.is_none() => self.open_shelf().await,
                 () = sleep_until(deadline) => {}
                 _ = sweep.tick() => self.sweep(),
@@ -133,6 +140,15 @@ impl Monitor {
                 "the shutdown ended before every event was delivered"
             );
         }
+    }
+
+    /// From now on the rules of another revision hold. All its stores hold is looked at anew, and the ledger
+    /// knows what of that is news.
+    fn take_revision(&mut self) -> BoxStream<'static, Vec<String>> {
+        self.provider = self.in_use.borrow_and_update().clone();
+        // What failed were the rules of the former one.
+        self.state.send_modify(|state| state.rule_errors = 0);
+        changes(&self.provider)
     }
 
     /// Everything that waits goes out now; what the bus does not take in time stays owed by the records.

@@ -9,15 +9,14 @@ use super::deliver::Shelf;
 use super::{Monitor, MonitorSettings, MonitorState};
 use crate::bus::Bus;
 use crate::leader::Leadership;
-use crate::provider::Provider;
-use std::sync::Arc;
+use crate::provider::{InUse, Provider};
 
 /// How long a bus that does not answer is left alone.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Speaks for a service type whenever this replica leads, until `shutdown`.
 pub async fn take_turns(
-    provider: Arc<Provider>,
+    in_use: InUse,
     bus: Bus,
     settings: MonitorSettings,
     state: watch::Sender<MonitorState>,
@@ -28,14 +27,32 @@ pub async fn take_turns(
         tokio::select! {
             () = super::asked_to_stop(&mut shutdown) => return,
             () = leads(leadership.clone(), true) => {}
-            () = follow(&provider, &bus, &settings, &state, leadership.clone()) => {}
+            () = stand_by(in_use.clone(), &bus, &settings, &state, leadership.clone()) => {}
         }
-        let monitor = Monitor::new(provider.clone(), bus.clone(), settings.clone(), state.clone());
+        let monitor = Monitor::new(in_use.clone(), bus.clone(), settings.clone(), state.clone());
         tokio::select! {
             // It flushes before it ends.
             () = monitor.run(shutdown.clone()) => return,
             // It is dropped where it stands: the next one may be speaking already.
             () = leads(leadership.clone(), false) => {}
+        }
+    }
+}
+
+/// Follows the leader with the provider of the revision in use; never ends by itself.
+async fn stand_by(
+    mut in_use: InUse,
+    bus: &Bus,
+    settings: &MonitorSettings,
+    state: &watch::Sender<MonitorState>,
+    leadership: watch::Receiver<Leadership>,
+) {
+    loop {
+        // A provider that is held keeps its watches, also when its revision is long gone.
+        let provider = in_use.borrow_and_update().clone();
+        tokio::select! {
+            () = follow(&provider, bus, settings, state, leadership.clone()) => return,
+            Ok(()) = in_use.changed() => {}
         }
     }
 }

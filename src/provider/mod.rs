@@ -1,6 +1,9 @@
 //! One service type at work: its mapping, its stores and its records.
 //!
 //! Reads are answered from memory: what the watches saw, with our own writes put in at once.
+//!
+//! A provider never changes: another revision of the mapping is another provider, with the same [`Memory`].
+//! Whoever serves looks at [`InUse`] once for each piece of work, and ends it with what it got.
 
 mod adopt;
 mod finding;
@@ -14,8 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
-use crate::cluster::{Cluster, RecordStore, Refusal, Resource, ResourceRef, Store, Stored, WatchKey};
+use crate::cluster::{
+    Cluster, RecordStore, Refusal, Resource, ResourceRef, Store, Stored, WatchHealth, Watches,
+};
 use crate::engine::expression::EvalError;
 use crate::engine::inputs::{Identity, Inputs, Previous};
 use crate::engine::service::{KindRef, Service};
@@ -40,6 +46,17 @@ pub struct Provider {
     adopts: bool,
     record_store: Store,
     stores: Vec<Store>,
+    /// They run for as long as somebody reads their stores.
+    watches: Watches,
+    memory: Arc<Memory>,
+}
+
+/// The provider of the revision in use.
+pub type InUse = watch::Receiver<Arc<Provider>>;
+
+/// What a provider knows that neither the cluster nor its mapping tells: the next revision goes on with it.
+#[derive(Debug, Default)]
+pub struct Memory {
     /// Lives whose create has answered while their record does not say so yet.
     answered: Mutex<HashMap<String, u64>>,
     /// What was last delivered of each instance: the status that stands where a rule keeps it.
@@ -57,6 +74,7 @@ pub struct Parts {
     pub find_by_name: bool,
     pub id_from_key: bool,
     pub adopts: bool,
+    pub memory: Arc<Memory>,
 }
 
 /// A record, and where it stands in the cluster. An adopted instance has a record that was made up from its
@@ -133,16 +151,16 @@ impl Provider {
     }
 
     fn answered(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn last_delivered(&self, id: &str) -> Option<Previous> {
-        self.delivered.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.memory.delivered.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     /// Takes note of a delivery; the end of a life leaves nothing that a next one could keep.
     pub fn note_delivered(&self, id: &str, previous: Option<Previous>) {
-        let mut delivered = self.delivered.write().unwrap_or_else(PoisonError::into_inner);
+        let mut delivered = self.memory.delivered.write().unwrap_or_else(PoisonError::into_inner);
         match previous {
             Some(previous) => delivered.insert(id.to_owned(), previous),
             None => delivered.remove(id),
@@ -161,9 +179,13 @@ impl Provider {
         std::iter::once(&self.record_store).chain(&self.stores)
     }
 
-    /// Whether this is the key of one of the provider's watches.
-    pub fn watches(&self, key: &WatchKey) -> bool {
-        self.records.key() == *key || watching::keys(&self.service, &self.namespace).any(|own| own == *key)
+    pub fn watch_health(&self) -> Vec<WatchHealth> {
+        self.watches.health()
+    }
+
+    /// What the provider of another revision goes on with.
+    pub fn memory(&self) -> Arc<Memory> {
+        self.memory.clone()
     }
 
     pub async fn resource(&self, kind: &KindRef) -> Result<Arc<Resource>, Refusal> {

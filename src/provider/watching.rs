@@ -1,6 +1,6 @@
 //! What a provider wishes to watch, and the keys by which it finds things in its stores.
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -62,13 +62,14 @@ impl Parts {
         let records = self.records();
         let stores: Option<Vec<Store>> =
             keys(&self.service, &self.namespace).map(|key| watches.store(&key)).collect();
+        let own = keys(&self.service, &self.namespace).chain([records.key()]);
         Some(Provider {
             record_store: watches.store(&records.key())?,
             stores: stores?,
+            watches: watches.only(own)?,
             records,
             adopts: self.adopts && self.service.adopt.is_some(),
-            answered: Mutex::default(),
-            delivered: RwLock::default(),
+            memory: self.memory,
             service: self.service,
             name: self.name,
             namespace: self.namespace,

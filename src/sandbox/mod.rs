@@ -2,7 +2,7 @@
 //!
 //! Invariants of the room:
 //!
-//! - It knows no mapping, no service type and no sibling room but [`crate::http`]'s accept loop.
+//! - It knows no mapping, no service type and no sibling room but [`crate::http`], for its accept loop and its escapes.
 //! - Kinds, defaults, columns and what the pretended machines do are data; what is code is what the API server
 //!   and its controllers do by code.
 //! - Every write happens whole under one lock and has one version; nobody ever sees half of one.
@@ -10,7 +10,7 @@
 //!
 //! In reading order: `server` answers requests, `routes` and `reply` are their two ends; `api` holds the verbs,
 //! `kinds` and `schema` what objects look like, `admit`, `names`, `rules`, `quota`, `addresses` and `quantity`
-//! what the server makes of them; `store` keeps them; `list`, `watching`, `selector` and `table` read them;
+//! what the server makes of them; `store` keeps them, and `persist` beyond the process; `list`, `watching`, `selector` and `table` read them;
 //! `controllers` do what follows, and `stages` say what pretended machines do.
 
 mod addresses;
@@ -23,6 +23,7 @@ mod list;
 mod names;
 mod object;
 mod patch;
+mod persist;
 mod quantity;
 mod quota;
 mod refusal;
@@ -59,11 +60,13 @@ use kinds::Kinds;
 use server::Server;
 use table::Tables;
 
+pub use persist::Kept;
 pub use stages::Stages;
 
 /// A cluster that is not there.
 pub struct Sandbox {
     server: Server,
+    kept: Option<Kept>,
     /// The controllers; they end with the sandbox.
     _controllers: JoinSet<()>,
 }
@@ -80,6 +83,26 @@ impl Sandbox {
     /// # Errors
     /// When the data in the binary is damaged.
     pub fn start(stages: Option<Stages>) -> Result<Self, String> {
+        let sandbox = Self::empty(stages)?;
+        sandbox.found()?;
+        Ok(sandbox)
+    }
+
+    /// The cluster that a directory keeps; where it keeps none yet, a new one with machines.
+    ///
+    /// # Errors
+    /// When the data in the binary is damaged.
+    pub fn resume(stages: Option<Stages>, mut kept: Kept) -> Result<Self, String> {
+        let mut sandbox = Self::empty(stages)?;
+        if !kept.restore(&sandbox.server.api) {
+            sandbox.found()?;
+            sandbox.furnish()?;
+        }
+        sandbox.kept = Some(kept);
+        Ok(sandbox)
+    }
+
+    fn empty(stages: Option<Stages>) -> Result<Self, String> {
         let source = Source::new("sandbox/defaults.yaml", DEFAULTS);
         let mut findings = Findings::default();
         let defaults = read(&source, &mut findings).map(|tree| tree.to_json());
@@ -93,11 +116,15 @@ impl Sandbox {
             let news = api.store().tell();
             running.spawn(controllers::run(api.clone(), Arc::new(stages), news));
         }
-        let sandbox = Self { server: Server { api, tables }, _controllers: running };
+        Ok(Self { server: Server { api, tables }, kept: None, _controllers: running })
+    }
+
+    /// What every cluster has from its first moment.
+    fn found(&self) -> Result<(), String> {
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-            sandbox.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
+            self.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
         }
-        Ok(sandbox)
+        Ok(())
     }
 
     /// Puts in what a cluster with machines has: a node, and a class of storage whose volumes may grow.
@@ -150,7 +177,7 @@ impl Sandbox {
         written.map(|written| written.object).map_err(|refusal| refusal.message)
     }
 
-    /// Serves until `shutdown` is done.
+    /// Serves until `shutdown` is done, and keeps what there is then.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let server = self.server.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -159,7 +186,11 @@ impl Sandbox {
         });
         let drain = Duration::from_millis(200);
         let limits = Limits { idle: IDLE, header_read: IDLE, drain, ..Limits::default() };
-        http::run(listener, service, limits, shutdown).await;
+        let serving = http::run(listener, service, limits, shutdown);
+        match &self.kept {
+            None => serving.await,
+            Some(kept) => persist::keep(kept, &self.server.api, serving).await,
+        }
     }
 }
 

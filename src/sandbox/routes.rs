@@ -1,6 +1,7 @@
 //! From a path and a query to what is meant by them.
 
 use super::refusal::Refusal;
+use crate::http::{form_decode, percent_decode};
 
 /// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub(super) struct Query(Vec<(String, String)>);
 impl Route {
     pub(super) fn of(path: &str) -> Self {
         let decoded: Option<Vec<String>> =
-            path.split('/').filter(|step| !step.is_empty()).map(decode).collect();
+            path.split('/').filter(|step| !step.is_empty()).map(percent_decode).collect();
         let Some(steps) = decoded else { return Self::Nowhere };
         let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
         match steps.as_slice() {
@@ -87,7 +88,7 @@ impl Query {
         let pairs: Option<Vec<(String, String)>> = pairs
             .map(|pair| {
                 let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decode(&key.replace('+', " "))?, decode(&value.replace('+', " "))?))
+                Some((form_decode(key)?, form_decode(value)?))
             })
             .collect();
         pairs.map(Self).ok_or_else(|| Refusal::bad_request("invalid URL escape in the query"))
@@ -112,20 +113,4 @@ impl Query {
             }),
         }
     }
-}
-
-fn decode(text: &str) -> Option<String> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => hexadecimal(bytes.next()?)? * 16 + hexadecimal(bytes.next()?)?,
-            other => other,
-        });
-    }
-    String::from_utf8(decoded).ok()
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }

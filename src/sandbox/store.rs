@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use super::object::{list, name, namespace, text, uid};
+use super::persist::Snapshot;
 use super::refusal::Refusal;
 
 /// Namespace and name; the namespace is empty for kinds without.
@@ -51,6 +52,8 @@ pub(super) struct News {
 /// Everything that is stored.
 pub(super) struct Store {
     version: u64,
+    /// The version at which it began: of what was before, nothing is remembered.
+    born: u64,
     shelves: HashMap<Storage, Shelf>,
     /// The dependents of each uid.
     dependents: HashMap<String, Vec<(Storage, Key)>>,
@@ -81,6 +84,7 @@ impl Store {
     pub(super) fn new() -> Self {
         Self {
             version: 0,
+            born: 0,
             shelves: HashMap::new(),
             dependents: HashMap::new(),
             uids: HashMap::new(),
@@ -130,13 +134,13 @@ impl Store {
     ) -> Result<Vec<Arc<Stored>>, Refusal> {
         let mut objects: BTreeMap<Key, Arc<Stored>> =
             self.all(storage, namespace).map(|stored| (stored.key.clone(), stored.clone())).collect();
-        let Some(shelf) = self.shelves.get(storage) else { return Ok(Vec::new()) };
-        if version < shelf.forgotten {
+        if version < self.forgotten(storage) {
             return Err(Refusal::expired(
                 "The provided continue parameter is too old to display a consistent list result. You can \
                  start a new list without the continue parameter.",
             ));
         }
+        let Some(shelf) = self.shelves.get(storage) else { return Ok(Vec::new()) };
         for change in shelf.history.iter().rev().take_while(|change| change.version > version) {
             let key = &change.last.key;
             if !namespace.is_empty() && key.0 != namespace {
@@ -152,11 +156,11 @@ impl Store {
 
     /// The changes of a kind after a version, oldest first.
     pub(super) fn after(&self, storage: &str, version: u64, most: usize) -> Result<Vec<Change>, Refusal> {
-        let Some(shelf) = self.shelves.get(storage) else { return Ok(Vec::new()) };
-        if version < shelf.forgotten {
-            let oldest = shelf.forgotten;
+        let oldest = self.forgotten(storage);
+        if version < oldest {
             return Err(Refusal::expired(format!("too old resource version: {version} ({oldest})")));
         }
+        let Some(shelf) = self.shelves.get(storage) else { return Ok(Vec::new()) };
         let from = shelf.history.partition_point(|change| change.version <= version);
         Ok(shelf.history.range(from..).take(most).cloned().collect())
     }
@@ -205,6 +209,42 @@ impl Store {
         self.uids.get(uid)
     }
 
+    /// Versions go on from here, and no client can read on from an earlier one.
+    pub(super) fn begin_at(&mut self, version: u64) {
+        (self.version, self.born) = (version, version);
+    }
+
+    /// Puts an object back as it was, with its version; to the controllers it is new.
+    pub(super) fn restore(&mut self, storage: &Storage, object: &Value) {
+        let stored = Arc::new(Stored::new(object));
+        self.bytes += stored.text.len();
+        self.index(storage, None, Some(&stored));
+        self.shelf(storage).objects.insert(stored.key.clone(), stored.clone());
+        let change =
+            Change { version: self.version, before: None, after: Some(stored.clone()), last: stored };
+        self.tell_controllers(storage, &change);
+    }
+
+    /// Everything as it is now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let objects = self.shelves.iter().flat_map(|(storage, shelf)| {
+            shelf.objects.values().map(|stored| (storage.clone(), stored.text.clone()))
+        });
+        Snapshot { version: self.version, objects: objects.collect() }
+    }
+
+    /// The newest version of which the history of a kind no longer knows.
+    fn forgotten(&self, storage: &str) -> u64 {
+        self.shelves.get(storage).map_or(self.born, |shelf| shelf.forgotten)
+    }
+
+    fn tell_controllers(&self, storage: &Storage, change: &Change) {
+        if let Some(news) = &self.news {
+            // Without controllers there is nobody to tell.
+            let _ = news.send(News { storage: storage.clone(), change: change.clone() });
+        }
+    }
+
     fn index(&mut self, storage: &Storage, before: Option<&Stored>, after: Option<&Stored>) {
         if let Some(before) = before {
             self.uids.remove(&before.uid);
@@ -227,10 +267,7 @@ impl Store {
     }
 
     fn record(&mut self, storage: &Storage, change: Change) {
-        if let Some(news) = &self.news {
-            // Without controllers there is nobody to tell.
-            let _ = news.send(News { storage: storage.clone(), change: change.clone() });
-        }
+        self.tell_controllers(storage, &change);
         let shelf = self.shelf(storage);
         shelf.history_bytes += change.last.text.len();
         shelf.latest.send_replace(change.version);
@@ -243,12 +280,13 @@ impl Store {
     }
 
     fn shelf(&mut self, storage: &Storage) -> &mut Shelf {
+        let born = self.born;
         self.shelves.entry(storage.clone()).or_insert_with(|| Shelf {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             history_bytes: 0,
-            forgotten: 0,
-            latest: watch::channel(0).0,
+            forgotten: born,
+            latest: watch::channel(born).0,
         })
     }
 }

@@ -1,7 +1,8 @@
 //! `mapwright test`: the shipped cases, exit codes, what is printed, and what each option promises.
 
 mod page;
-mod root;
+mod report;
+pub(crate) mod root;
 mod watch;
 
 use std::path::Path;
@@ -150,7 +151,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
     (CASE, "operation: craete\n", "error[unknown-word]", ":1:12\n", "`create`"),
     (CASE, "life: 1\n", "error[missing-key]", ":1:1\n", "`operation`"),
     (CASE, "operation: create\n\tlife: 1\n", "error[tab-in-yaml]", "case.yaml:2:1", ""),
-    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", "", ""),
+    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", ":2:7\n", "write 1"),
     (
         CASE,
         "operation: create\nsettings:\n  default_acess_mode: a\n",
@@ -179,7 +180,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
         ":3:5\n",
         "`contains`",
     ),
-    (CASE, "operation: update\n", "error[missing-body]", "", "patch.json"),
+    (CASE, "operation: update\n", "error[missing-body]", ":1:12\n", "patch.yaml"),
     ("storage/small/objekts.yaml", "", "error[unknown-file]", ":1:1\n", "`objects.yaml`"),
     ("storage/small/spec.json", "{}", "error[file-twice]", "", ""),
     ("storage/small/patch.json", "{}", "error[unused-body]", "", ""),

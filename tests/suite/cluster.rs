@@ -257,8 +257,6 @@ async fn a_record_changes_only_under_its_version_and_is_watched() {
     eventually("the update", secs(5), async || store.by_index("2").pop()).await.unwrap();
     assert_eq!(store.by_index("1"), [] as [Value; 0]);
     assert_eq!(records.list().await.unwrap(), [second]);
-
-    watches.shut_down().await;
 }
 
 #[tokio::test]

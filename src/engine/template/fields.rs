@@ -44,7 +44,7 @@ impl Fields<'_> {
 
     fn node(&mut self, node: &Node, tree: &Tree, expected: &Type, path: &str, in_list: bool) {
         match (node, &tree.kind) {
-            (Node::Map(members), Kind::Map(entries)) => {
+            (Node::Map(members, _), Kind::Map(entries)) => {
                 let entries: Vec<&Entry> = entries.iter().collect();
                 self.map(members, &entries, tree, expected, path);
             }
@@ -131,7 +131,7 @@ impl Fields<'_> {
         }
         match (entries.iter().find(|entry| entry.key == "$value"), &directed.body) {
             (Some(entry), body) => self.node(body, &entry.value, &item, path, in_list),
-            (None, Node::Map(members)) => {
+            (None, Node::Map(members, _)) => {
                 let plain: Vec<&Entry> = entries.iter().filter(|entry| !entry.key.starts_with('$')).collect();
                 self.map(members, &plain, tree, &item, path);
             }

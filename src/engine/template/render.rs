@@ -63,18 +63,7 @@ impl<W: Watch> Run<'_, W> {
                 self.watch.leaf(&Of::Text(leaf, place), scope, value.as_ref());
                 Ok(value)
             }
-            Node::Map(members) => {
-                let mut map = Map::with_capacity(members.len());
-                for (key, node) in members {
-                    self.watch.key(key);
-                    if let Some(value) = self.node(node, scope)? {
-                        map.insert(key.clone(), value);
-                    }
-                    self.watch.up();
-                }
-                // A map of which every member is absent is absent; one that is written `{}` stays.
-                Ok((members.is_empty() || !map.is_empty()).then_some(Json::Object(map)))
-            }
+            Node::Map(members, keys) => self.map(members, keys, scope),
             Node::List(nodes) => {
                 let mut items = Vec::with_capacity(nodes.len());
                 for node in nodes {
@@ -91,6 +80,33 @@ impl<W: Watch> Run<'_, W> {
                 self.governed(directed, scope.clone(), |run, scope| run.node(&directed.body, scope))
             }
         }
+    }
+
+    fn map(
+        &mut self,
+        members: &[(String, Node)],
+        keys: &Map<String, Json>,
+        scope: &Scope,
+    ) -> Result<Option<Json>, EvalError> {
+        let mut map = keys.clone();
+        let mut absent = Vec::new();
+        for (at, ((key, node), slot)) in members.iter().zip(map.values_mut()).enumerate() {
+            self.watch.key(key);
+            match self.node(node, scope)? {
+                Some(value) => *slot = value,
+                None => absent.push(at),
+            }
+            self.watch.up();
+        }
+        // A map of which every member is absent is absent; one that is written `{}` stays.
+        if absent.len() == members.len() && !members.is_empty() {
+            return Ok(None);
+        }
+        if !absent.is_empty() {
+            let mut at = 0..;
+            map.retain(|_, _| at.next().is_some_and(|at| !absent.contains(&at)));
+        }
+        Ok(Some(Json::Object(map)))
     }
 
     fn leaf(&mut self, leaf: &Leaf, place: &Arc<Place>, scope: &Scope) -> Result<Option<Json>, EvalError> {

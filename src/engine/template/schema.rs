@@ -21,7 +21,7 @@ impl Node {
             Self::Leaf(Leaf::Literal(text), _) => json!({ "const": text }),
             Self::Leaf(Leaf::Mixture(_), _) => json!({ "type": "string" }),
             Self::Leaf(Leaf::Lone(expression), _) => of_expression(expression),
-            Self::Map(members) => {
+            Self::Map(members, _) => {
                 let schemas = members.iter().map(|(key, node)| (key.clone(), node.schema(of_expression)));
                 json!({ "type": "object", "properties": schemas.collect::<Map<_, _>>() })
             }

@@ -157,11 +157,20 @@ fn dependency_tree(package: &str) -> BTreeSet<String> {
     seen.into_iter().map(|id| name_of[id].to_owned()).collect()
 }
 
+/// Of this platform: packages of others have not been fetched by a build.
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(super::root()).args(["metadata", "--format-version", "1", "--offline", "--locked"]);
+    command.args(["--filter-platform", &host()]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn host() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    said.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
