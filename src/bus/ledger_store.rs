@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
 use super::{Bus, BusError, BusErrorKind, Capture, Nats};

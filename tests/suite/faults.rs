@@ -180,7 +180,9 @@ pub(crate) const SEEDS: &[Seed] = &[
     },
     Seed {
         fault: "forget-the-answered",
-        plans: &[r#"[{"at": "PATCH configmaps", "nth": 1, "do": "kill_before"}]"#],
+        // The caller has its answer for certain, and the record never learned of it.
+        plans: &[r#"[{"at": "PATCH configmaps", "nth": 1, "do": {"answer": {"status": 503, "times": 2}}},
+            {"at": "POST deployments", "nth": 2, "do": "kill_before"}]"#],
         promise: "an acknowledged create exists",
     },
     Seed {
