@@ -151,13 +151,10 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Exchange {
             swap(&head, &place, &shared).await;
             forward(head, body, &shared).await
         }
-        Some(Act::Stale) => {
-            let first = locked(&shared.first_lists).get(&list_key(&head)).cloned();
-            match first {
-                Some(list) => Ok(document(200, list)),
-                None => pass(head, body, &place, &shared).await,
-            }
-        }
+        Some(Act::Stale) => match first_list(&head, &shared) {
+            Some(list) => Ok(document(200, list)),
+            None => pass(head, body, &place, &shared).await,
+        },
         // What else a plan says here fits no request.
         Some(Act::Reset | Act::Coalesce | Act::Gone | Act::SwallowAck) => Err(Closed),
     }
@@ -183,6 +180,10 @@ async fn pass(head: Parts, body: Bytes, place: &Place, shared: &Arc<Shared>) -> 
         }
         _ => Ok(Response::from_parts(head, stream)),
     }
+}
+
+fn first_list(head: &Parts, shared: &Shared) -> Option<Bytes> {
+    locked(&shared.first_lists).get(&list_key(head)).cloned()
 }
 
 /// The place of a list, without the part of the query that says which page.
