@@ -59,6 +59,14 @@ impl Board {
         act
     }
 
+    /// How often the plan may lose a message without the provider learning whether it arrived. Each time the
+    /// provider may have to say once more what it had said before: what came in between may have been heard.
+    pub(super) fn messages_in_doubt(&self) -> usize {
+        let on_the_bus = |fault: &&Fault| matches!(fault.at.as_str(), "PUBLISH" | "LEDGER");
+        let loses = |fault: &&Fault| !matches!(fault.act, Act::SwallowAck | Act::Delay(_));
+        self.faults.iter().filter(on_the_bus).filter(loses).count()
+    }
+
     pub(super) fn kill(&self) {
         // At the end of a run nobody kills any more.
         let _ = self.kills.send(());
