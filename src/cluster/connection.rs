@@ -39,7 +39,7 @@ pub struct ConnectOptions {
 pub(crate) const WATCH_SECONDS: u32 = 10;
 
 /// A watch whose server said nothing for this long, not even that the call is over, has lost its peer.
-pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// Longest wait for a TCP and TLS handshake: a host that drops packets must not cost a whole deadline.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,6 +59,10 @@ struct Inner {
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
 }
 
+pub(crate) fn watch_silence() -> Duration {
+    if seeded!("endless-silence") { WATCH_SILENCE * 100 } else { WATCH_SILENCE }
+}
+
 impl Cluster {
     /// Reads the configuration and prepares the clients. It does not call the server: a cluster that is
     /// away at the start is a matter of health, not of configuration.
@@ -72,7 +76,7 @@ impl Cluster {
             address: config.cluster_url.to_string(),
             default_namespace: config.default_namespace.clone(),
             requests: client(config.clone(), options.request_timeout)?,
-            watches: client(config, WATCH_SILENCE)?,
+            watches: client(config, watch_silence())?,
             plugin,
             request_timeout: options.request_timeout,
             resources: Mutex::default(),
@@ -123,7 +127,7 @@ impl Cluster {
 
     /// Begins a call whose answer is a stream. Only its beginning has a deadline.
     pub(crate) async fn begin_stream(&self, request: Request<Vec<u8>>) -> Result<Body, Refusal> {
-        within(WATCH_SILENCE, async { self.answer(&self.inner.watches, request).await })
+        within(watch_silence(), async { self.answer(&self.inner.watches, request).await })
             .await
             .map(Response::into_body)
     }

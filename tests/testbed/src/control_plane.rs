@@ -24,13 +24,20 @@ pub struct Setup {
     pub controller_manager: bool,
     /// Users beside `admin`, with no rights until a test binds a role to them.
     pub users: Vec<String>,
+    /// The product's own in-memory API server in place of the real one.
+    pub sandbox: bool,
     /// More flags of the API server, such as `--disable-admission-plugins=StorageObjectInUseProtection`.
     pub api_server_flags: Vec<String>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { controller_manager: true, users: vec!["limited".to_owned()], api_server_flags: Vec::new() }
+        Self {
+            controller_manager: true,
+            users: vec!["limited".to_owned()],
+            sandbox: is_sandbox(),
+            api_server_flags: Vec::new(),
+        }
     }
 }
 
@@ -63,7 +70,7 @@ impl ControlPlane {
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
         let scratch = Scratch::new("control-plane")?;
         let port = free_port()?;
-        let (etcd, api_server) = if is_sandbox() {
+        let (etcd, api_server) = if setup.sandbox {
             (None, sandbox_command(port, &setup)?)
         } else {
             let (etcd, etcd_url) = start_etcd(&binaries, &scratch)?;
