@@ -131,7 +131,6 @@ impl Provider {
         Ok(Observation { status, message, rule, kept: word.is_none() })
     }
 
-<<<<<<< HEAD
     /// What there is to say of an instance, also where a rule fails: then the previous status stands, and an
     /// instance of which nothing was said yet has its first status.
     pub fn standing(&self, instance: &Instance) -> Observation {
@@ -147,10 +146,7 @@ impl Provider {
         Observation { status, message, rule: String::new(), kept: true }
     }
 
-    /// Whether REST shows the instance: it has answered 201, and is not gone.
-=======
     /// Whether REST shows the instance: it has answered 201, or may have, and is not gone.
->>>>>>> w-d
     pub fn is_visible(&self, record: &InstanceRecord) -> bool {
         match record.state {
             State::Ready => true,
