@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::End;
-use crate::cases::{CASES, Mappings, Run, Suite};
+use crate::app::Simulator;
+use crate::cases::{CASES, Mappings, Play, Run, Suite};
 use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
 use crate::files::change::{Look, PAUSE};
 
@@ -91,7 +92,15 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         return nothing_found(arguments);
     }
     let jobs = arguments.jobs.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let mut ran = suite.run(jobs);
+    let simulator = match Simulator::new() {
+        Ok(simulator) => simulator,
+        Err(findings) => {
+            eprint!("{findings}");
+            return End::Usage;
+        }
+    };
+    let play: Play<'_> = &|service, story| simulator.play(service, story);
+    let mut ran = suite.run(jobs, play);
     if arguments.update {
         if let Err(unreadable) = suite.write(&ran.rewrites) {
             eprintln!("{unreadable}");
@@ -99,7 +108,7 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         }
         ran.rewrites.iter().for_each(print_rewrite);
         // What is still wrong after it is no matter of golden files.
-        ran = suite.run(jobs);
+        ran = suite.run(jobs, play);
     }
     report(&ran);
     let unreached = arguments.coverage && coverage(&suite);

@@ -51,7 +51,7 @@ pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoi
         message: &outgoing.report.message,
         revision: outgoing.revision,
     };
-    let event = CloudEvent::new(&identity, jiff::Timestamp::now().to_string());
+    let event = CloudEvent::new(&identity, crate::clock::now().to_string());
     let message = Message {
         subject: event.envelope.subject.clone(),
         id: event.id.to_string(),

@@ -463,7 +463,7 @@ fn hold(object: &mut Value, propagation: &str) {
 }
 
 fn begin_deletion(kind: &Kind, object: &mut Value, grace: i64) {
-    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
+    let end = crate::clock::now() + jiff::SignedDuration::from_secs(grace);
     let counts = counts_generations(kind);
     let members = metadata(object);
     let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

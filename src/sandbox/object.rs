@@ -92,7 +92,7 @@ pub(super) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> 
 
 /// The present moment as Kubernetes writes it: whole seconds, in UTC.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::clock::now_in_seconds()
 }
 
 /// Five characters that spell no word, as generated names end in.

@@ -71,13 +71,30 @@ impl Stages {
     /// Every mistake in the files, at its place.
     pub fn load(files: Vec<Source>, built_in: bool, delays: bool) -> Result<Self, Findings> {
         let mut findings = Findings::default();
+        let read = files.into_iter().filter_map(|file| read(&file, &mut findings).map(|tree| (file, tree)));
+        let parts: Vec<(Source, Tree)> = read.collect();
+        match Self::of_parts(&parts, built_in, delays) {
+            Ok(stages) if findings.is_empty() => Ok(stages),
+            Ok(_) => Err(findings),
+            Err(more) => {
+                findings.append(more);
+                Err(findings)
+            }
+        }
+    }
+
+    /// The same of parts of files that have been read already.
+    ///
+    /// # Errors
+    /// Every mistake in the parts, at its place.
+    pub fn of_parts(parts: &[(Source, Tree)], built_in: bool, delays: bool) -> Result<Self, Findings> {
+        let mut findings = Findings::default();
         let own = BUILT_IN.iter().filter(|_| built_in).map(|(name, text)| Source::new(*name, *text));
+        let own: Vec<(Source, Tree)> =
+            own.filter_map(|file| read(&file, &mut findings).map(|tree| (file, tree))).collect();
         let mut by_kind: HashMap<String, Vec<Stage>> = HashMap::new();
-        let files: Vec<Source> = files.into_iter().chain(own).collect();
-        let trees: Vec<(&Source, Tree)> =
-            files.iter().filter_map(|file| Some((file, read(file, &mut findings)?))).collect();
         let mut compiler = Compiler::new(&mut findings);
-        for (source, tree) in &trees {
+        for (source, tree) in parts.iter().chain(&own) {
             let parts = match &tree.kind {
                 Shape::List(parts) => parts.as_slice(),
                 _ => std::slice::from_ref(tree),

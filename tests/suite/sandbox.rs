@@ -29,7 +29,7 @@ struct Fixture {
 impl Fixture {
     /// With machines, or without anything that happens by itself.
     async fn start(machines: bool) -> Self {
-        let stages = machines.then(|| Stages::load(Vec::new(), true, true).unwrap());
+        let stages = machines.then(|| Stages::load(Vec::new(), true, true).unwrap().into());
         let sandbox = Sandbox::start(stages).unwrap();
         if machines {
             sandbox.furnish().unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json};
 
 use super::form::{CaseForm, Defaults, Document, Doing};
+use super::steps::Steps;
 use super::{Body, Case};
 use crate::decode::{Decode, Decoder, Named};
 use crate::diagnostic::{Findings, suggestion};
@@ -24,6 +25,7 @@ const CASE: [&str; 2] = ["case.yaml", "case.toml"];
 const SPEC: [&str; 2] = ["spec.json", "spec.yaml"];
 const PATCH: [&str; 2] = ["patch.json", "patch.yaml"];
 const OBJECTS: [&str; 1] = ["objects.yaml"];
+const STEPS: [&str; 1] = ["steps.yaml"];
 
 /// The folder of one case in memory.
 #[derive(Clone, Debug)]
@@ -51,7 +53,7 @@ impl CaseFolder {
     /// Each file has a known name, and none of them says the same as another.
     fn check_names(&self, case: &Source, findings: &mut Findings) {
         let goldens = Document::ALL.iter().map(|document| document.files());
-        let kinds: Vec<&[&str]> = [&CASE[..], &SPEC, &PATCH, &OBJECTS].into_iter().chain(goldens).collect();
+        let kinds: Vec<&[&str]> = [&CASE[..], &SPEC, &PATCH, &OBJECTS, &STEPS].into_iter().chain(goldens).collect();
         let known: Vec<&str> = kinds.iter().flat_map(|names| names.iter().copied()).collect();
         for name in self.files.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = format!("`{name}` is not a file of a case");
@@ -113,7 +115,8 @@ impl Loading<'_> {
     fn case(mut self, form: CaseForm, defaults: &Defaults) -> Option<Case> {
         self.check_form(&form);
         let settings = self.settings(&form, &defaults.settings);
-        let objects = self.objects();
+        let objects = self.objects(form.operation);
+        let steps = self.steps(&form);
         let (spec, patch) = (self.body(&SPEC), self.body(&PATCH));
         self.check_bodies(&form, spec.is_some(), patch.is_some());
         let goldens = Document::ALL.into_iter();
@@ -138,6 +141,7 @@ impl Loading<'_> {
             spec: spec.flatten(),
             patch: patch.flatten(),
             objects: objects?,
+            steps,
             expect: form.expect,
             assertions: form.assert,
             goldens,
@@ -179,6 +183,7 @@ impl Loading<'_> {
             Doing::Update if self.service.update.is_none() => {
                 add("no-update", format!("`{}` has no [update]", self.service.service_type));
             }
+            Doing::Steps => {}
             Doing::Create | Doing::Status if patch => {
                 add("unused-body", "a patch belongs to `operation: update` only".to_owned());
             }
@@ -195,8 +200,25 @@ impl Loading<'_> {
         Some(read(&source, self.findings).map(|tree| Ok(tree.to_json())))
     }
 
+    /// The steps, which only an operation of that name takes.
+    fn steps(&mut self, form: &CaseForm) -> Option<Steps> {
+        match (form.operation, self.folder.source(&STEPS)) {
+            (Doing::Steps, Some(source)) => return Steps::load(source, self.findings),
+            (Doing::Steps, None) => {
+                let message = "the steps of this case are missing: write them into steps.yaml";
+                self.findings.add(self.source, &form.span, "missing-steps", message);
+            }
+            (_, Some(source)) => {
+                let message = "steps belong to `operation: steps` only";
+                self.findings.add(&source, &(0..0), "unused-steps", message);
+            }
+            (_, None) => {}
+        }
+        None
+    }
+
     /// Observed objects: a list, or one document each, as `kubectl get -o yaml` prints them.
-    fn objects(&mut self) -> Option<Vec<Json>> {
+    fn objects(&mut self, operation: Doing) -> Option<Vec<Json>> {
         let Some(source) = self.folder.source(&OBJECTS) else {
             return Some(Vec::new());
         };
@@ -209,18 +231,22 @@ impl Loading<'_> {
             }
         }
         for tree in &trees {
-            self.check_kind(&source, tree);
+            self.check_kind(&source, tree, operation);
         }
         Some(trees.iter().map(Tree::to_json).collect())
     }
 
     /// An object that nothing watches or looks up would stand there for nothing.
-    fn check_kind(&mut self, source: &Source, tree: &Tree) {
+    fn check_kind(&mut self, source: &Source, tree: &Tree, operation: Doing) {
         let text = |key| tree.get(key).and_then(Tree::as_str);
         let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
             let message = "an object has an apiVersion and a kind";
             return self.findings.add(source, &tree.span, "no-kind", message);
         };
+        // A cluster in memory takes whatever there may be.
+        if operation == Doing::Steps {
+            return;
+        }
         let found = KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let watched = self.service.watches.iter().map(|watch| &watch.kind);
         let mut read = watched.chain(self.service.lookups.iter().map(|lookup| &lookup.kind));
