@@ -38,6 +38,14 @@ impl Sandbox {
         }
     }
 
+    /// Makes a namespace.
+    ///
+    /// # Errors
+    /// When its name is none.
+    pub fn make_namespace(&self, name: &str) -> Result<(), String> {
+        self.create("v1", "Namespace", "", json!({ "metadata": { "name": name } })).map(|_| ())
+    }
+
     /// Puts an object in, as a client would.
     ///
     /// # Errors

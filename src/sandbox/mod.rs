@@ -128,7 +128,7 @@ impl Sandbox {
     /// What every cluster has from its first moment.
     fn found(&self) -> Result<(), String> {
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-            self.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
+            self.make_namespace(namespace)?;
         }
         Ok(())
     }

@@ -96,8 +96,8 @@ pub(super) fn now() -> String {
 }
 
 /// Five characters that spell no word, as generated names end in.
-pub(super) fn random_suffix() -> String {
-    let bits = uuid::Uuid::new_v4().as_u128();
+pub(super) fn random_suffix(prefix: &str) -> String {
+    let bits = crate::clock::unique(prefix).as_u128();
     encode_safely(bits, 5)
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::object::{now, text, uid};
 use super::table::entries;
+use crate::engine::case::steps::span_of_time;
 use crate::engine::diagnostic::Findings;
 use crate::engine::expression::{Compiler, EvalError, Expression, Leaf, Program};
 use crate::engine::names::fingerprint;
@@ -244,15 +245,9 @@ impl Reader<'_, '_> {
 
     fn delay(&mut self, tree: &Tree) -> Option<Duration> {
         let Some(delay) = tree.get("delay") else { return Some(Duration::ZERO) };
-        let read = delay.as_str().and_then(|text| {
-            let (number, unit) = match text.strip_suffix("ms") {
-                Some(number) => (number, 1),
-                None => (text.strip_suffix('s')?, 1000),
-            };
-            Some(Duration::from_millis(number.trim().parse::<u64>().ok()?.checked_mul(unit)?))
-        });
+        let read = delay.as_str().and_then(span_of_time);
         if read.is_none() {
-            let message = "a delay is a whole number of seconds or milliseconds, such as 2s or 300ms";
+            let message = "a delay is a whole number with ms, s, m or h, such as 300ms, 2s or 5m";
             self.compiler.findings.add(self.source, &delay.span, "malformed-delay", message);
         }
         read

@@ -2,6 +2,7 @@
 
 mod page;
 pub(crate) mod root;
+mod steps;
 mod watch;
 
 use std::path::Path;

@@ -71,7 +71,7 @@ document! {
         status: Option<Text>,
         /// The message beside it.
         message: Option<Text>,
-        /// The statuses of all events of the instance so far, in their order.
+        /// The statuses of all events of the instance so far, in their order; a repeated one counts once.
         path: Option<Vec<Text>>,
         /// How many objects there are.
         objects: Vec<CountForm>,
@@ -152,6 +152,23 @@ pub struct Expect {
     pub id: Option<String>,
     pub objects: Vec<Choice>,
     tree: Tree,
+}
+
+/// The longest time that passes in one step.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// A span of time as people write it: a whole number with `ms`, `s`, `m` or `h`.
+pub fn span_of_time(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(at);
+    let unit = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_millis)
 }
 
 impl Request {
@@ -259,23 +276,13 @@ impl Reader<'_> {
     }
 
     fn time(&mut self, text: &Text) -> Option<Duration> {
-        let at = text.value.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.value.len());
-        let (number, unit) = text.value.split_at(at);
-        let unit = match unit.trim() {
-            "ms" => Some(1),
-            "s" => Some(1000),
-            "m" => Some(60_000),
-            "h" => Some(3_600_000),
-            _ => None,
-        };
-        let time = unit.and_then(|unit| number.parse::<u64>().ok()?.checked_mul(unit));
         // A day is as long as anybody waits, and as much as a case has time for.
-        let time = time.filter(|time| *time <= 24 * 3_600_000);
+        let time = span_of_time(&text.value).filter(|time| *time <= LONGEST);
         if time.is_none() {
             let message = "a time is a whole number with ms, s, m or h, up to 24h, such as 30s";
             self.findings.add(self.source, &text.span, "malformed-step", message);
         }
-        time.map(Duration::from_millis)
+        time
     }
 
     fn create(&mut self, tree: &Tree) -> Option<Vec<Json>> {

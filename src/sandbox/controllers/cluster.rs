@@ -160,10 +160,11 @@ impl Cluster {
             });
             return;
         }
+        let suffix = || random_suffix(name(about));
         let event = json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": format!("{}.{}{}", name(about), random_suffix(), random_suffix())},
+            "metadata": {"name": format!("{}.{}{}", name(about), suffix(), suffix())},
             "involvedObject": {
                 "kind": about["kind"], "namespace": namespace, "name": name(about), "uid": uid(about),
                 "apiVersion": about["apiVersion"], "resourceVersion": about["metadata"]["resourceVersion"],
