@@ -36,10 +36,10 @@ fn each_expectation_that_is_not_met_is_shown_with_its_place() {
     );
     let expected = "\
 FAIL storage/told
-  testdata/cases/storage/told/steps.yaml:1:63: /steps/0/code: the value differs
+  testdata/cases/storage/told/steps.yaml:1:61: /steps/0/code: the value differs
     expected 200
     found    201
-  testdata/cases/storage/told/steps.yaml:1:86: /steps/0/answer/status: the value differs
+  testdata/cases/storage/told/steps.yaml:1:84: /steps/0/answer/status: the value differs
     expected \"RUNNING\"
     found    \"PROVISIONING\"
   testdata/cases/storage/told/steps.yaml:4:13: /steps/2/status: the value differs
@@ -48,7 +48,7 @@ FAIL storage/told
   testdata/cases/storage/told/steps.yaml:5:11: /steps/2/path: the value differs
     expected [\"PROVISIONING\"]
     found    [\"PROVISIONING\",\"RUNNING\"]
-  testdata/cases/storage/told/steps.yaml:7:42: /steps/2/objects/0/count: the value differs
+  testdata/cases/storage/told/steps.yaml:7:45: /steps/2/objects/0/count: the value differs
     expected 2
     found    1
 1 case: 0 passed, 1 failed, 0 malformed
