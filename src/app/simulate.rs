@@ -3,7 +3,7 @@
 //! The runtime's clock is paused: it moves to the next timer when, and only when, every task waits for one. So
 //! nothing here may use a socket, a signal or another thread, and a day passes as fast as what happens in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,9 +29,10 @@ use crate::http;
 use crate::sandbox::{Sandbox, Stages};
 
 /// Plays cases; what they share is made once.
+#[derive(Default)]
 pub struct Simulator {
     /// What machines do where a case says nothing else.
-    plain: Arc<Stages>,
+    plain: OnceLock<Result<Arc<Stages>, Findings>>,
 }
 
 /// A request to the REST surface: the code, and the answer.
@@ -53,18 +54,14 @@ struct World<'s> {
 const MOMENT: Duration = Duration::from_millis(1);
 
 impl Simulator {
-    /// # Errors
-    /// When the data in the binary is damaged.
-    pub fn new() -> Result<Self, Findings> {
-        Ok(Self { plain: Arc::new(Stages::load(Vec::new(), true, true)?) })
-    }
-
     /// Plays a case.
     ///
     /// # Errors
     /// Mistakes in its stages, and whatever keeps it from beginning.
     pub fn play(&self, service: &Arc<Service>, story: &Story<'_>) -> Result<Played, Findings> {
-        let stages = self.stages(story)?;
+        let plain = || Stages::load(Vec::new(), true, true).map(Arc::new);
+        let plain = self.plain.get_or_init(plain).clone()?;
+        let stages = stages(story)?;
         let cannot = |why: String| {
             let mut findings = Findings::default();
             let message = format!("the case cannot be played: {why}");
@@ -75,22 +72,11 @@ impl Simulator {
         let runtime = runtime.map_err(|error| cannot(format!("the runtime does not start: {error}")))?;
         let played = runtime.block_on(async {
             let _clock = Simulated::begin();
-            let mut world = World::begin(service, story, self.plain.clone()).await?;
+            let mut world = World::begin(service, story, plain).await?;
             let seen = world.act(&stages).await;
             Ok(Played { seen, events: world.events })
         });
         played.map_err(cannot)
-    }
-
-    /// The stages of each step that has any.
-    fn stages(&self, story: &Story<'_>) -> Result<Vec<Option<Arc<Stages>>>, Findings> {
-        let steps = story.steps.steps.iter();
-        steps
-            .map(|step| match &step.act {
-                Act::Stages(parts) => Stages::of_parts(parts, true, true).map(|stages| Some(Arc::new(stages))),
-                _ => Ok(None),
-            })
-            .collect()
     }
 }
 
@@ -244,11 +230,8 @@ fn start(
     };
     let services = vec![service.clone()];
     let settings = read_settings(&services, None, &environment, false).map_err(|error| error.to_string())?;
-    let cluster = Cluster::in_process(
-        sandbox.answerer(),
-        &story.identity.namespace,
-        settings.server.request_timeout,
-    );
+    let cluster =
+        Cluster::in_process(sandbox.answerer(), &story.identity.namespace, settings.server.request_timeout);
     let mut bus = Bus::local(None);
     let arriving = bus.listen();
     let same = settings.clone();
@@ -265,9 +248,7 @@ fn asking(running: &Running) -> Ask {
         let builder = Request::builder().method(method).uri(format!("/api/v1alpha1{path}"));
         let request = match body {
             None => builder.body(Full::default()),
-            Some(body) => {
-                builder.header(CONTENT_TYPE, "application/json").body(Full::from(body.to_string()))
-            }
+            Some(body) => builder.header(CONTENT_TYPE, "application/json").body(Full::from(body.to_string())),
         };
         let answering = request.map(|request| service.call(request));
         Box::pin(async move {
@@ -278,6 +259,15 @@ fn asking(running: &Running) -> Ask {
             Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
         })
     })
+}
+
+/// The stages of each step that has any.
+fn stages(story: &Story<'_>) -> Result<Vec<Option<Arc<Stages>>>, Findings> {
+    let stages = story.steps.steps.iter().map(|step| match &step.act {
+        Act::Stages(parts) => Stages::of_parts(parts, true, true).map(|stages| Some(Arc::new(stages))),
+        _ => Ok(None),
+    });
+    stages.collect()
 }
 
 /// Puts an object in, with the status that it brings.

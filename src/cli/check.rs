@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::report::{Check, Finding, Report, Target};
+use super::report::{Check, Finding, Report, Target, prefix};
 use super::{End, colour};
 use crate::engine::diagnostic::Findings;
 use crate::engine::kinds::Kinds;
@@ -61,7 +61,8 @@ fn look(root: &Path, files: &Files, types: &[String]) -> (Report, Findings) {
     findings.place_below(&prefix(root));
     if !findings.is_empty() {
         let (group, name) = ("kinds".to_owned(), "schemas/crds".to_owned());
-        report.checks.push(Check { group, name, findings: findings.iter().map(Finding::from).collect() });
+        let findings = findings.iter().map(Finding::from).collect();
+        report.checks.push(Check { group, name, malformed: false, findings });
     }
     for name in types {
         let mut found = mistakes(files, name, &kinds);
@@ -96,14 +97,6 @@ pub(super) fn summary(count: usize) -> String {
     format!("{mistakes}; docs/errors/ has a page for each name in brackets")
 }
 
-/// What stands before the names of files, so that they are paths from where the command was run.
-pub(super) fn prefix(root: &Path) -> String {
-    match root.to_string_lossy() {
-        root if root == "." => String::new(),
-        root => format!("{}/", root.trim_end_matches('/')),
-    }
-}
-
 /// One check for each file: those of the mapping's folder, and others that have a finding.
 fn checks(files: &Files, name: &str, root: &Path, found: &Findings) -> Vec<Check> {
     let folder = format!("mappings/{name}/");
@@ -114,7 +107,7 @@ fn checks(files: &Files, name: &str, root: &Path, found: &Findings) -> Vec<Check
     paths.dedup();
     let check = |path: String| {
         let findings = found.iter().filter(|item| item.file == path).map(Finding::from).collect();
-        Check { group: name.to_owned(), name: path, findings }
+        Check { group: name.to_owned(), name: path, malformed: false, findings }
     };
     paths.into_iter().map(check).collect()
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tracing_subscriber::EnvFilter;
 
-use super::check::{prefix, summary};
+use super::check::summary;
+use super::report::prefix;
 use super::{End, colour};
 use crate::app::{Dev, DevOptions, Shown, StartError};
 use crate::revision::{Refused, Revisions, Unfit};

@@ -64,7 +64,9 @@ fn write(arguments: &Arguments, files: &Files) -> End {
             eprintln!("cannot write {}: {error}", path.display());
             return End::Usage;
         }
-        println!("{}", path.display());
+        println!("{}", path.strip_prefix(".").unwrap_or(&path).display());
     }
+    let (name, dir) = (&arguments.service_type, arguments.dir.display());
+    eprintln!("\nnext, after each change: mapwright check {dir} && mapwright test {dir} --filter {name}/");
     End::Success
 }

@@ -119,8 +119,14 @@ pub(super) fn read_document(path: &Path) -> Result<Value, Stop> {
 }
 
 fn parse(name: &str, bytes: &[u8]) -> Result<Value, Stop> {
+    let is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
     if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") {
-        return read_body(bytes).map_err(|problem| Stop::usage(format!("{name}: {}", problem.detail)));
+        match read_body(bytes) {
+            Ok(body) => return Ok(body),
+            // Braces are YAML as well.
+            Err(_) if is_yaml => {}
+            Err(problem) => return Err(Stop::usage(format!("{name}: {}", problem.detail))),
+        }
     }
     let text = std::str::from_utf8(bytes).map_err(|error| Stop::usage(format!("{name}: {error}")))?;
     let mut findings = Findings::default();

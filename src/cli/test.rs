@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::End;
+use super::report::{Target, cases};
 use crate::app::Simulator;
-use crate::cases::{CASES, Mappings, Play, Run, Suite};
-use crate::engine::case::{CaseResult, Failure, Outcome, Rewrite};
+use crate::cases::{CASES, Mappings, Run, Suite};
+use crate::engine::case::{CaseResult, Outcome, Rewrite};
 use crate::files::change::{Look, PAUSE};
 
 /// Run the cases of mappings, and show each leaf that differs.
@@ -35,6 +36,9 @@ pub(super) struct Arguments {
     /// How many cases run at a time; as many as there are processors where absent.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Write a report as well: github, json, junit, sarif or tap; `-` is standard output.
+    #[arg(long, value_name = "FORMAT=FILE")]
+    report: Vec<Target>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
@@ -92,15 +96,9 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         return nothing_found(arguments);
     }
     let jobs = arguments.jobs.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let simulator = match Simulator::new() {
-        Ok(simulator) => simulator,
-        Err(findings) => {
-            eprint!("{findings}");
-            return End::Usage;
-        }
-    };
-    let play: Play<'_> = &|service, story| simulator.play(service, story);
-    let mut ran = suite.run(jobs, play);
+    let simulator = Simulator::default();
+    let run = || suite.run(jobs, &|service, story| simulator.play(service, story));
+    let mut ran = run();
     if arguments.update {
         if let Err(unreadable) = suite.write(&ran.rewrites) {
             eprintln!("{unreadable}");
@@ -108,10 +106,14 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         }
         ran.rewrites.iter().for_each(print_rewrite);
         // What is still wrong after it is no matter of golden files.
-        ran = suite.run(jobs, play);
+        ran = run();
     }
-    report(&ran);
+    summary(&ran);
     let unreached = arguments.coverage && coverage(&suite);
+    if let Err(message) = cases::report(&arguments.root, &suite, &ran).write(&arguments.report) {
+        eprintln!("{message}");
+        return End::Usage;
+    }
     let unreadable = ran.unreadable.is_empty() && suite.unreadable.is_empty();
     if !unreadable || ran.count(Outcome::Malformed) > 0 {
         return End::Usage;
@@ -135,12 +137,12 @@ fn print_rewrite(rewrite: &Rewrite) {
     let verb = if rewrite.text.is_some() { "wrote" } else { "removed" };
     println!("{verb} {}", rewrite.file);
     for change in &rewrite.changes {
-        let (expected, found) = beside(change);
+        let (expected, found) = cases::beside(change);
         println!("  {}: {expected} -> {found}", change.path.as_deref().unwrap_or_default());
     }
 }
 
-fn report(ran: &Run) {
+fn summary(ran: &Run) {
     for result in &ran.results {
         print_result(result);
     }
@@ -164,43 +166,8 @@ fn print_result(result: &CaseResult) {
         }
     }
     for failure in &result.failures {
-        print_failure(failure);
+        print!("{}", cases::told(failure));
     }
-}
-
-fn print_failure(failure: &Failure) {
-    let place = match failure.position {
-        Some(position) => format!("{}:{}:{}", failure.file, position.line, position.column),
-        None => failure.file.clone(),
-    };
-    let Some(path) = &failure.path else {
-        println!("  {place}: {}", failure.message);
-        return;
-    };
-    println!("  {place}: {path}: {}", failure.message);
-    let (expected, found) = beside(failure);
-    println!("    expected {expected}");
-    println!("    found    {found}");
-}
-
-/// Both values; of long ones the stretch where they part.
-fn beside(failure: &Failure) -> (String, String) {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-    let (expected, found) = (text(&failure.expected), text(&failure.found));
-    let alike = expected.chars().zip(found.chars()).take_while(|(a, b)| a == b).count();
-    (clip(&expected, alike), clip(&found, alike))
-}
-
-fn clip(text: &str, around: usize) -> String {
-    const ROOM: usize = 200;
-    let length = text.chars().count();
-    if length <= ROOM {
-        return text.to_owned();
-    }
-    let start = around.saturating_sub(ROOM / 4).min(length - ROOM);
-    let part: String = text.chars().skip(start).take(ROOM).collect();
-    let before = if start > 0 { "..." } else { "" };
-    format!("{before}{part}... ({length} characters)")
 }
 
 /// Prints what no case reached; true if there is anything.

@@ -209,11 +209,7 @@ impl Cluster {
 // === the two ways ===
 
 impl Cluster {
-    async fn send(
-        &self,
-        purpose: Purpose,
-        request: Request<Vec<u8>>,
-    ) -> Result<Response<Answer>, Refusal> {
+    async fn send(&self, purpose: Purpose, request: Request<Vec<u8>>) -> Result<Response<Answer>, Refusal> {
         let client = match (&self.inner.way, purpose) {
             (Way::InProcess(answerer), _) => {
                 let response = answerer(request).await;

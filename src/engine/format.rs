@@ -135,7 +135,7 @@ document! {
         get: Option<Text>,
         /// Whether all objects of the kind in the instance's namespace are meant.
         list: bool,
-        /// The operations in which it is read; `create` where absent.
+        /// The operations in which it is fetched, and the checks that read it are judged; all where absent.
         on: Vec<Moment>,
     }
 

@@ -103,7 +103,8 @@ fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }
 
-pub(crate) fn unescape(token: &str) -> String {
+/// The key that a part of a pointer names.
+pub fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 

@@ -14,6 +14,7 @@
 //! - [`case`], [`coverage`]: tests as data, and which ways of a mapping they go.
 //! - [`samples`], [`prove`]: specs that cover a schema, and what a mapping makes of them.
 //! - [`starter`]: the files of a new mapping.
+//! - [`token`]: positions in a list that nobody can make up.
 //! - [`names`], [`problem`]: what all of them share.
 
 pub mod attributes;
@@ -53,6 +54,7 @@ pub mod source;
 pub mod starter;
 pub mod status;
 pub mod template;
+pub mod token;
 pub mod types;
 pub mod unread;
 pub mod value;

@@ -1,5 +1,7 @@
 //! A request against its mapping: the body's form, schema faults and checks, all faults at once.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value as Json};
 
 use crate::coverage::Point;
@@ -111,14 +113,15 @@ impl Service {
             let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
             let checks: Vec<(usize, &CheckRule)> =
                 checks.filter(|(_, check)| !request.spoils(check)).collect();
-            let needs: Vec<usize> = checks
+            // A set: two checks that read the same thing cause one fetch.
+            let needs: BTreeSet<usize> = checks
                 .iter()
                 .flat_map(|(_, check)| &check.lookups)
                 .copied()
                 .filter(|lookup| inputs.lookups.get(*lookup).is_none_or(Option::is_none))
                 .collect();
             if !needs.is_empty() && !broken {
-                return Ok(Judged::Needs(needs));
+                return Ok(Judged::Needs(needs.into_iter().collect()));
             }
             for (index, check) in checks.into_iter().filter(|(_, check)| !broken || check.lookups.is_empty())
             {

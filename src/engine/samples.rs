@@ -2,12 +2,14 @@
 //!
 //! Whether a sample is valid is for the schema to say: what a keyword forbids may be proposed here all the same.
 
+mod hostile;
 mod pattern;
 mod values;
 
 use serde_json::{Map, Value as Json, json};
 
-use values::{HOSTILE, numbers, texts};
+pub use hostile::HOSTILE;
+use values::{numbers, texts};
 
 /// Levels of a schema that refers to itself; below, only what is required is made.
 const DEEPEST: usize = 6;

@@ -60,6 +60,7 @@ pub struct SettingRule {
 
 #[derive(Debug)]
 pub struct CheckRule {
+    /// Where it is judged: its own operations, as far as its look-ups are fetched in them.
     pub on: Vec<Moment>,
     pub stage: i64,
     pub each: Option<Each>,
@@ -117,7 +118,6 @@ pub struct LookupRule {
     pub kind: KindRef,
     pub get: Option<Mixture>,
     pub list: bool,
-    pub on: Vec<Moment>,
 }
 
 #[derive(Debug)]

@@ -220,7 +220,7 @@ fn cases(names: &Names<'_>, kind: &KindRef, schema: &Json) -> Files {
     let spec = samples(schema).into_iter().next().unwrap_or_default();
     add("a-spec-makes-its-object", "spec.json", pretty(&spec));
 
-    let assert = "assert:\n  - path: /problem/status\n    value: 400\n";
+    let assert = "assert:\n  - path: /problem/status\n    value: 400\n  - path: /problem/detail\n    contains: is set by the service\n";
     add("a-label-of-the-service-is-refused", "case.yaml", format!("operation: create\n{assert}"));
     let mut spec = spec;
     spec["metadata"]["labels"] = json!({ MANAGED_BY: "me" });
@@ -235,11 +235,11 @@ fn cases(names: &Names<'_>, kind: &KindRef, schema: &Json) -> Files {
     let golden = format!("status: DELETED\nmessage: the {kind} is gone\nrule: gone\n");
     add("an-object-that-is-gone-is-deleted", "status.yaml", golden);
 
-    let previous = "previous:\n  status: RUNNING\n  message: the object exists\n";
+    let previous = format!("previous:\n  status: RUNNING\n  message: the {kind} exists\n");
     let case = "an-object-that-is-being-deleted-keeps-its-status";
     add(case, "case.yaml", format!("operation: status\n{previous}"));
     add(case, "objects.yaml", format!("{there}  deletionTimestamp: \"2026-01-01T00:00:00Z\"\n"));
-    add(case, "status.yaml", "status: RUNNING\nmessage: the object exists\nrule: being deleted\n".to_owned());
+    add(case, "status.yaml", format!("status: RUNNING\nmessage: the {kind} exists\nrule: being deleted\n"));
     files
 }
 

@@ -67,3 +67,46 @@ fn storage() {
     let service = load("storage");
     assert_eq!(service.revision.len(), 12);
 }
+
+/// The storage mapping with another `on` of its look-up of quotas and of the checks that read it.
+fn with_quotas(looked_up: &str, checked: &str) -> Result<Service, String> {
+    let mut files = files();
+    let text = files.get_mut("mappings/storage/mapping.toml").unwrap();
+    let (before, after) = text.split_once("kind        = \"ResourceQuota\"").unwrap();
+    let after = after.replacen("on          = [\"update\"]", looked_up, 1);
+    let after = after.replace("on       = [\"update\"]\nstage    = 4", &format!("{checked}\nstage    = 4"));
+    *text = format!("{before}kind        = \"ResourceQuota\"{after}");
+    Service::load(&files, "storage", &Kinds::default()).map_err(|findings| findings.to_string())
+}
+
+/// The operations in which the checks that read the look-up of quotas are judged.
+fn judged(service: &Service) -> Vec<Vec<Moment>> {
+    let quotas = service.lookups.iter().position(|lookup| lookup.name == "quotas").unwrap();
+    let checks = service.checks.iter().filter(|check| check.lookups.contains(&quotas));
+    checks.map(|check| check.on.clone()).collect()
+}
+
+#[test]
+fn a_check_is_judged_where_its_look_ups_are_fetched() {
+    let both = r#"on = ["create", "update"]"#;
+    let service = with_quotas(r#"on = ["update"]"#, both).unwrap();
+    assert_eq!(judged(&service), [[Moment::Update], [Moment::Update]]);
+    let service = with_quotas("", both).unwrap();
+    assert_eq!(judged(&service)[0], [Moment::Create, Moment::Update]);
+    let refused = with_quotas(r#"on = ["create"]"#, r#"on = ["update"]"#).unwrap_err();
+    assert!(refused.contains("never-judged") && refused.contains("on update, `quotas`"), "{refused}");
+}
+
+#[test]
+fn a_look_up_of_another_operation_is_not_asked_for() {
+    let body = json!({"service_type": "storage", "capacity": "1Gi", "metadata": {"name": "a"}});
+    let asked = |service: &Service| {
+        let request = service.read_create(body.clone());
+        let found = Some(json!({"metadata": {"name": "fast"}}));
+        let inputs = Inputs { spec: request.spec.clone(), lookups: vec![found, None], ..Inputs::default() };
+        service.judge(Moment::Create, &request, &identity(), &inputs).unwrap()
+    };
+    let both = r#"on = ["create", "update"]"#;
+    assert!(matches!(asked(&with_quotas(r#"on = ["update"]"#, both).unwrap()), Judged::Passed));
+    assert!(matches!(asked(&with_quotas("", both).unwrap()), Judged::Needs(needs) if needs == [1]));
+}

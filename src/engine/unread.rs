@@ -40,6 +40,10 @@ impl Service {
         let Some(tree) = read(source, &mut findings) else { return findings };
         let mut reached = self.reached();
         reached.extend(self.echoed.iter().map(|pointer| Reached { path: steps(pointer), whole: true }));
+        // What the view writes is refused in a request, so that nobody can set it.
+        let written = self.view.iter().flat_map(|view| &view.written);
+        let written = written.filter_map(|path| path.strip_prefix("/spec"));
+        reached.extend(written.map(|pointer| Reached { path: steps(pointer), whole: true }));
         for property in properties(&tree, &tree, &[]) {
             report(&property, &reached, source, &mut findings);
         }

@@ -4,11 +4,18 @@ use serde_json::{Map, Value, json};
 
 use super::{pascal, reference};
 use crate::engine::expression::Expression;
+use crate::engine::json::unescape;
 use crate::engine::service::Service;
 use crate::engine::types::Form;
 
 /// Members of an answer that the engine writes, and no request may set.
 const HEADER: [&str; 6] = ["id", "path", "status", "status_message", "create_time", "update_time"];
+
+/// Keywords whose schemas all speak of the same document.
+const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+
+/// How deep schemas are followed: references may be circular.
+const DEEPEST: usize = 16;
 
 pub(super) fn of_type(service: &Service, schemas: &mut Map<String, Value>) {
     let name = &service.service_type;
@@ -17,15 +24,21 @@ pub(super) fn of_type(service: &Service, schemas: &mut Map<String, Value>) {
     let mut spec = document(name, "spec", &service.schema.document, schemas);
     // What the view writes into the spec is for reading only, and so is what it puts beside it.
     let mut beside = view.get_mut("properties").map(Value::take).unwrap_or(json!({}));
+    let mut over = json!({});
     if let Some(members) = beside.as_object_mut() {
-        if let Some(over) = members.shift_remove("spec") {
-            lay_read_only(&mut spec, &over);
-        }
+        over = members.shift_remove("spec").unwrap_or(over);
         members.retain(|member, _| !HEADER.contains(&member.as_str()));
         members.values_mut().for_each(mark_read_only);
     }
+    let answered = answered(service, &spec, schemas).map(|mut answered| {
+        lay_read_only(&mut answered, &over);
+        schemas.insert(format!("{name}-answered-spec"), answered);
+        format!("{name}-answered-spec")
+    });
+    lay_read_only(&mut spec, &over);
     schemas.insert(format!("{name}-spec"), spec);
-    schemas.insert(name.clone(), resource(service, &beside));
+    let answered = answered.unwrap_or(format!("{name}-spec"));
+    schemas.insert(name.clone(), resource(service, &answered, &beside));
     schemas.insert(format!("{name}-create"), both_forms(&format!("{name}-spec"), &beside));
     schemas.insert(format!("{name}-list"), list(service));
     schemas.insert(format!("{name}-health"), health(service));
@@ -80,6 +93,64 @@ fn rename_references(schema: &mut Value, rename: &impl Fn(&str) -> String) {
     }
 }
 
+/// The spec as it is answered, where a view omits members that a caller sends.
+fn answered(service: &Service, spec: &Value, schemas: &Map<String, Value>) -> Option<Value> {
+    let omitted = &service.view.as_ref()?.omit;
+    let mut answered = spec.clone();
+    for pointer in omitted.iter().filter_map(|pointer| pointer.strip_prefix("/spec/")) {
+        let keys: Vec<String> = pointer.split('/').map(unescape).collect();
+        omit(&mut answered, &keys, schemas, 0);
+    }
+    (answered != *spec).then_some(answered)
+}
+
+/// Leaves a member out of a schema, in each of its branches. A definition that others share is copied first.
+fn omit(schema: &mut Value, keys: &[String], schemas: &Map<String, Value>, depth: usize) {
+    let (Some((key, rest)), true) = (keys.split_first(), depth < DEEPEST) else { return };
+    if !names(schema, key, schemas, depth) {
+        return;
+    }
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str)
+        && let Some(shared) =
+            reference.strip_prefix("#/components/schemas/").and_then(|name| schemas.get(name))
+    {
+        let mut own = schema.clone();
+        let members = own.as_object_mut();
+        members.map(|members| members.shift_remove("$ref"));
+        let mut copy = shared.clone();
+        omit(&mut copy, keys, schemas, depth + 1);
+        omit(&mut own, keys, schemas, depth + 1);
+        *schema = if own == json!({}) { copy } else { json!({ "allOf": [copy, own] }) };
+        return;
+    }
+    let Some(members) = schema.as_object_mut() else { return };
+    for branches in BRANCHES {
+        let branches = members.get_mut(branches).and_then(Value::as_array_mut);
+        branches.into_iter().flatten().for_each(|branch| omit(branch, keys, schemas, depth + 1));
+    }
+    let properties = members.get_mut("properties").and_then(Value::as_object_mut);
+    if !rest.is_empty() {
+        let property = properties.and_then(|properties| properties.get_mut(key));
+        property.into_iter().for_each(|property| omit(property, rest, schemas, depth + 1));
+        return;
+    }
+    properties.map(|properties| properties.shift_remove(key));
+    if let Some(required) = members.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name.as_str() != Some(key));
+    }
+}
+
+/// Whether a schema says anything of a member.
+fn names(schema: &Value, key: &str, schemas: &Map<String, Value>, depth: usize) -> bool {
+    let shared = schema.get("$ref").and_then(Value::as_str);
+    let shared = shared.and_then(|name| schemas.get(name.strip_prefix("#/components/schemas/")?));
+    let branches = BRANCHES.iter().filter_map(|name| schema.get(name)?.as_array()).flatten();
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    schema.get("properties").is_some_and(|properties| properties.get(key).is_some())
+        || required.into_iter().any(|name| name.as_str() == Some(key))
+        || (depth < DEEPEST && branches.chain(shared).any(|inner| names(inner, key, schemas, depth + 1)))
+}
+
 /// Lays what a view writes over the schema of what a caller sends.
 fn lay_read_only(schema: &mut Value, over: &Value) {
     let Some(members) = over.get("properties").and_then(Value::as_object) else { return };
@@ -128,10 +199,10 @@ fn json_types(form: Form) -> &'static [&'static str] {
     }
 }
 
-fn resource(service: &Service, beside: &Value) -> Value {
+fn resource(service: &Service, spec: &str, beside: &Value) -> Value {
     let name = &service.service_type;
     let mut properties = header(service);
-    properties.insert("spec".to_owned(), reference("schemas", &format!("{name}-spec")));
+    properties.insert("spec".to_owned(), reference("schemas", spec));
     if let Some(beside) = beside.as_object() {
         properties.extend(beside.clone());
     }

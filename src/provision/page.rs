@@ -1,7 +1,6 @@
-//! Page tokens: a position in a list, signed, so that only one that we issued is followed.
+//! Page tokens under one key of all replicas: the first one makes it, and the cluster keeps it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -10,8 +9,8 @@ use uuid::Uuid;
 
 use super::answer::problem_of;
 use crate::cluster::{RecordStore, Refusal, RefusalKind};
-use crate::engine::names::fingerprint;
 use crate::engine::problem::Problem;
+use crate::engine::token;
 
 /// Writes and reads page tokens under a random key that all replicas share through the cluster.
 #[derive(Clone)]
@@ -25,9 +24,6 @@ pub const KEY_MARKER: (&str, &str) = ("mapwright.dcm.project/page-tokens", "key"
 
 const KEY_NAME: &str = "dcm-page-tokens";
 
-/// Characters of the signature that a token carries: 128 bits.
-const SIGNATURE: usize = 32;
-
 impl PageTokens {
     pub fn new(records: RecordStore) -> Self {
         Self { records, key: Arc::default() }
@@ -35,13 +31,13 @@ impl PageTokens {
 
     /// The token of the page after this id of a collection.
     pub(super) async fn write(&self, collection: &str, last: &str) -> Result<String, Problem> {
-        Ok(signed(self.key().await?, collection, last))
+        Ok(token::signed(self.key().await?, collection, last))
     }
 
     /// The id after which the page begins.
     pub(super) async fn read(&self, collection: &str, token: &str) -> Result<String, Problem> {
         let key = self.key().await?;
-        position(token).filter(|last| signed(key, collection, last) == token).ok_or_else(|| {
+        token::position(key, collection, token).ok_or_else(|| {
             Problem::invalid_argument("the page_token was not issued for this list; begin without one")
         })
     }
@@ -63,24 +59,4 @@ impl PageTokens {
         let missing = || Refusal::new(RefusalKind::Other, format!("the record {KEY_NAME} holds no key"));
         key.map(str::to_owned).ok_or_else(missing)
     }
-}
-
-/// The signature, then the id in hexadecimal. The key stands at both ends and every part carries its
-/// length, so that no signature can be lengthened into another one.
-fn signed(key: &str, collection: &str, last: &str) -> String {
-    let digest = fingerprint(&[key, collection, last, key]);
-    let mut token: String = digest.chars().take(SIGNATURE).collect();
-    for byte in last.bytes() {
-        // Writing to a String cannot fail.
-        let _ = write!(token, "{byte:02x}");
-    }
-    token
-}
-
-fn position(token: &str) -> Option<String> {
-    let hexadecimal = token.get(SIGNATURE..)?;
-    let pairs = (0..hexadecimal.len()).step_by(2);
-    let bytes: Option<Vec<u8>> =
-        pairs.map(|at| u8::from_str_radix(hexadecimal.get(at..at + 2)?, 16).ok()).collect();
-    String::from_utf8(bytes?).ok()
 }

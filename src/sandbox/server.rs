@@ -57,10 +57,7 @@ impl Server {
         if head { reply.map(|_| http_body_util::Full::new(Bytes::new()).boxed()) } else { reply }
     }
 
-    async fn try_answer<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        request: Request<B>,
-    ) -> Result<Reply, Refusal> {
+    async fn try_answer<B: Body<Data = Bytes> + Unpin>(&self, request: Request<B>) -> Result<Reply, Refusal> {
         let (head, body) = request.into_parts();
         let route = Route::of(head.uri.path());
         let query = Query::of(head.uri.query())?;

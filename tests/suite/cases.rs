@@ -1,6 +1,7 @@
 //! `mapwright test`: the shipped cases, exit codes, what is printed, and what each option promises.
 
 mod page;
+mod report;
 pub(crate) mod root;
 mod steps;
 mod watch;
@@ -47,7 +48,7 @@ fn the_shipped_cases_pass_and_leave_no_way_of_their_mappings_untested() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let suite = Suite::open(&mut Mappings::read(root).unwrap(), "", true).unwrap();
     assert!(suite.findings.is_empty(), "{}", suite.findings);
-    let simulator = Simulator::new().unwrap();
+    let simulator = Simulator::default();
     let ran = suite.run(2, &|service, story| simulator.play(service, story));
     assert!(ran.unreadable.is_empty(), "{:?}", ran.unreadable);
     let wrong: Vec<_> = ran.results.iter().filter(|result| result.outcome != Outcome::Passed).collect();
@@ -153,7 +154,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
     (CASE, "operation: craete\n", "error[unknown-word]", ":1:12\n", "`create`"),
     (CASE, "life: 1\n", "error[missing-key]", ":1:1\n", "`operation`"),
     (CASE, "operation: create\n\tlife: 1\n", "error[tab-in-yaml]", "case.yaml:2:1", ""),
-    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", "", ""),
+    (CASE, "operation: create\nlife: 0\n", "error[malformed-life]", ":2:7\n", "write 1"),
     (
         CASE,
         "operation: create\nsettings:\n  default_acess_mode: a\n",
@@ -182,7 +183,7 @@ const MISTAKES: [(&str, &str, &str, &str, &str); 16] = [
         ":3:5\n",
         "`contains`",
     ),
-    (CASE, "operation: update\n", "error[missing-body]", "", "patch.json"),
+    (CASE, "operation: update\n", "error[missing-body]", ":1:12\n", "patch.yaml"),
     ("storage/small/objekts.yaml", "", "error[unknown-file]", ":1:1\n", "`objects.yaml`"),
     ("storage/small/spec.json", "{}", "error[file-twice]", "", ""),
     ("storage/small/patch.json", "{}", "error[unused-body]", "", ""),

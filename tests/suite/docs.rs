@@ -6,7 +6,7 @@ mod change;
 mod commands;
 mod fences;
 mod links;
-mod markdown;
+pub(crate) mod markdown;
 mod reference;
 mod sample;
 mod tables;

@@ -4,19 +4,92 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mapwright::app::Simulator;
+use mapwright::cases::{Mappings, Suite};
+use mapwright::engine::diagnostic::Diagnostic;
 use mapwright::engine::service::Files;
+use mapwright::engine::source::Source;
+use mapwright::sandbox::Stages;
 
 use super::broken::{base, findings, root, updating};
+use super::source;
+use super::walk::Walk;
 
 /// Kebab-case words of the engine that are no names of mistakes: the codes of problem documents.
 const PROBLEMS: &str = "problem.rs";
 
-/// What `mapwright test` says of cases: docs/testing-mappings.md describes it.
-const CASES: &str = "src/engine/case";
+/// What is no name of a mistake either: the provider of every case.
+const NO_CODES: [&str; 1] = ["example-provider"];
+
+/// The sound mapping with a case that broken files of cases are laid over.
+const CASES: &str = "testdata/case-mistakes/";
+
+/// Who reports a mistake, as its page says it.
+const REPORTERS: [(&str, Reporter); 3] = [
+    ("\n`mapwright check` says:\n", Reporter::Check),
+    ("\n`mapwright test` says:\n", Reporter::Test),
+    ("\n`mapwright dev --scenario stages.yaml` says:\n", Reporter::Scenario),
+];
+
+#[derive(Clone, Copy)]
+enum Reporter {
+    Check,
+    Test,
+    Scenario,
+}
+
+/// What is wrong with files: the names, what is printed, and the mistakes that have a place.
+struct Report {
+    codes: Vec<&'static str>,
+    printed: String,
+    items: Vec<Diagnostic>,
+}
+
+impl Reporter {
+    fn base(self) -> Files {
+        match self {
+            Self::Check => base(),
+            Self::Test => {
+                let files = source::files(CASES, "").into_iter();
+                files.map(|file| (file.name[CASES.len()..].to_owned(), file.text)).collect()
+            }
+            Self::Scenario => Files::new(),
+        }
+    }
+
+    fn report(self, files: &Files) -> Report {
+        let found = match self {
+            Self::Check => findings(files),
+            Self::Test => return tested(files),
+            Self::Scenario => {
+                let text = files["stages.yaml"].as_str();
+                Stages::load(vec![Source::new("stages.yaml", text)], true, true).err().unwrap_or_default()
+            }
+        };
+        let codes = found.iter().map(|item| item.code).collect();
+        Report { codes, printed: found.to_string(), items: found.iter().cloned().collect() }
+    }
+}
+
+/// The names come from the suite, for a person reads what failed without them.
+fn tested(files: &Files) -> Report {
+    let walk = Walk::new("error-pages");
+    files.iter().for_each(|(name, text)| walk.write(name, text));
+    let suite = Suite::open(&mut Mappings::read(&walk.folder).unwrap(), "", false).unwrap();
+    let simulator = Simulator::default();
+    let ran = suite.run(1, &|service, story| simulator.play(service, story));
+    let mistakes = ran.results.iter().flat_map(|result| result.mistakes.iter());
+    let items: Vec<Diagnostic> = suite.findings.iter().chain(mistakes).cloned().collect();
+    let failures = ran.results.iter().flat_map(|result| &result.failures).map(|failure| failure.code);
+    let unreadable = ran.unreadable.iter().map(|_| "unreadable-file");
+    let codes = items.iter().map(|item| item.code).chain(failures).chain(unreadable).collect();
+    Report { codes, printed: walk.printed("mapwright test"), items }
+}
 
 /// A page, in parts.
 struct Page {
     name: String,
+    reporter: Reporter,
     broken: Part,
     says: String,
     mended: Part,
@@ -40,9 +113,18 @@ impl Page {
             what.len() > name.len() + 25 && why.len() > 40,
             "{name}: the page says what happened, and why"
         );
-        let (shown, says) = broken.split_once("\n`mapwright check` says:\n").expect(name);
+        let parts = |(marker, reporter)| Some((broken.split_once(marker)?, reporter));
+        let ((shown, says), reporter) = REPORTERS.into_iter().find_map(parts).expect(name);
         let (_, says) = fence(says).expect(name);
-        Self { name: name.to_owned(), broken: Part::read(shown), says, mended: Part::read(mended) }
+        let (broken, mended) = (Part::read(shown), Part::read(mended));
+        Self { name: name.to_owned(), reporter, broken, says, mended }
+    }
+
+    fn update(&self, found: &str) {
+        let path = root().join(format!("docs/errors/{}.md", self.name));
+        let text = fs::read_to_string(&path).unwrap();
+        let says = format!("```text\n{}```", self.says);
+        fs::write(&path, text.replacen(&says, &format!("```text\n{found}```"), 1)).unwrap();
     }
 }
 
@@ -113,21 +195,34 @@ fn pages() -> BTreeSet<String> {
     names.filter(|name| name != "README.md").map(|name| name.trim_end_matches(".md").to_owned()).collect()
 }
 
-/// Every name of a mistake in the source of the engine: texts in kebab-case, outside of tests.
+/// Every name of a mistake in the source. In the engine that is every text in kebab-case, outside of tests;
+/// elsewhere those that are given to findings.
 fn codes() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
-    for path in sources(&root().join("src/engine")) {
+    for path in sources(&root().join("src")) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let in_engine = path.starts_with(root().join("src/engine"));
         // What a new mapping is written from names the folders of its cases.
-        let of_cases = path.starts_with(root().join(CASES)) || name == "case.rs" || name == "starter.rs";
-        if name == PROBLEMS || name.starts_with("tests_") || of_cases {
+        if [PROBLEMS, "starter.rs"].contains(&name.as_str()) || name.starts_with("tests_") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
         let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        codes.extend(text.split('"').filter(|word| is_code(word)).map(str::to_owned));
+        match in_engine {
+            true => codes.extend(codes_in(text)),
+            false => {
+                let calls = [".add(", ".add_with_help(", "::at_the_beginning("].into_iter();
+                let calls = calls.flat_map(|call| text.split(call).skip(1));
+                codes.extend(calls.flat_map(|call| codes_in(call.split(';').next().unwrap())));
+            }
+        }
     }
     codes
+}
+
+fn codes_in(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split('"').filter(|word| is_code(word) && !NO_CODES.contains(word));
+    words.map(str::to_owned)
 }
 
 fn is_code(word: &str) -> bool {
@@ -167,30 +262,28 @@ fn each_page_is_true() {
     let mut wrong = Vec::new();
     for name in pages() {
         let page = Page::read(&name);
-        let files = page.broken.over(base());
-        let found = findings(&files);
+        let files = page.broken.over(page.reporter.base());
+        let found = page.reporter.report(&files);
         if updating() {
-            let path = root().join(format!("docs/errors/{name}.md"));
-            let text = fs::read_to_string(&path).unwrap();
-            let text =
-                text.replacen(&format!("```text\n{}```", page.says), &format!("```text\n{found}```"), 1);
-            fs::write(&path, text).unwrap();
+            page.update(&found.printed);
             continue;
         }
-        if found.iter().map(|item| item.code).collect::<Vec<_>>() != [page.name.as_str()]
-            || found.to_string() != page.says
-        {
-            wrong.push(format!("{name}: the broken file gives\n{found}\nthe page says\n{}", page.says));
+        if found.codes != [page.name.as_str()] || found.printed != page.says {
+            let (codes, printed) = (found.codes, found.printed);
+            wrong.push(format!(
+                "{name}: the broken file gives {codes:?}\n{printed}\nthe page says\n{}",
+                page.says
+            ));
             continue;
         }
         let mended = page.mended.over(files.clone());
-        let left = findings(&mended);
-        if !left.is_empty() {
-            wrong.push(format!("{name}: the mended file gives\n{left}"));
+        let left = page.reporter.report(&mended);
+        if !left.codes.is_empty() {
+            wrong.push(format!("{name}: the mended file gives\n{}", left.printed));
         }
-        for item in found.iter().filter(|item| item.fix.is_some()) {
-            let text = follow(&page.says, &files[&item.fix.as_ref().unwrap().file]);
-            if text.as_ref() != mended.get(&item.fix.as_ref().unwrap().file) {
+        for fix in found.items.iter().filter_map(|item| item.fix.as_ref()) {
+            let text = follow(&page.says, &files[&fix.file]);
+            if text.as_ref() != mended.get(&fix.file) {
                 wrong.push(format!("{name}: following the help gives\n{}", text.unwrap_or_default()));
             }
         }

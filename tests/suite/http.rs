@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 
 mod connections;
+mod malformed;
 mod memory;
 mod negotiation;
 

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use mapwright::engine::service::Service;
+use mapwright::kinds;
 use mapwright_testbed::{Launch, Shared};
 use serde_json::{Value, json};
 
@@ -98,4 +100,67 @@ fn collect(key: &str, value: &Value, found: &mut Vec<Value>) {
         Value::Array(items) => items.iter().for_each(|item| collect(key, item, found)),
         _ => {}
     }
+}
+
+/// The small mapping of the broken ones, with a view that omits members.
+fn omitting(omitted: &str) -> Value {
+    let mut files = super::broken::base();
+    let table = files.get_mut("mappings/web/mapping.toml").unwrap();
+    table.push_str(&format!("\n[view]\ntemplate = \"view.yaml\"\nomit = [{omitted}]\n"));
+    files.insert("mappings/web/view.yaml".into(), "spec:\n  labels:\n    made: \"{{ dcm.id }}\"\n".into());
+    // A definition that two members share.
+    let schema = files.get_mut("schemas/web.json").unwrap();
+    let door = r#""$defs": {
+        "door": {
+            "type": "object", "required": ["key", "lock"],
+            "properties": { "key": { "type": "string" }, "lock": { "type": "string" } }
+        },"#;
+    let doors = r##""front": { "$ref": "#/$defs/door" }, "back": { "$ref": "#/$defs/door" }, "ports":"##;
+    *schema = schema.replacen("\"$defs\": {", door, 1).replacen("\"ports\":", doors, 1);
+    let service =
+        Service::load(&files, "web", kinds::embedded()).unwrap_or_else(|findings| panic!("{findings}"));
+    mapwright::openapi::document([&service])["components"]["schemas"].clone()
+}
+
+#[test]
+fn what_a_view_omits_is_sent_and_not_answered() {
+    let plain = omitting("");
+    assert_eq!(plain["web"]["properties"]["spec"]["$ref"], "#/components/schemas/web-spec");
+    assert!(plain.get("web-answered-spec").is_none());
+    let schemas = omitting("\"/spec/image\", \"/spec/front/key\"");
+    assert_eq!(schemas["web"]["properties"]["spec"]["$ref"], "#/components/schemas/web-answered-spec");
+    let (sent, answered) = (&schemas["web-spec"], &schemas["web-answered-spec"]);
+    assert_eq!((&sent["required"], &answered["required"]), (&json!(["name", "image"]), &json!(["name"])));
+    assert!(sent["properties"]["image"].is_object() && answered["properties"].get("image").is_none());
+    // A definition that others share is as it was for them.
+    let front = &answered["properties"]["front"];
+    assert_eq!(
+        *front,
+        json!({ "type": "object", "required": ["lock"], "properties": { "lock": { "type": "string" } } })
+    );
+    assert_eq!(answered["properties"]["back"], json!({ "$ref": "#/components/schemas/web-door" }));
+    assert_eq!(schemas["web-door"]["required"], json!(["key", "lock"]));
+    // What the view writes is in both: it is answered, and refused where it is sent.
+    for spec in [sent, answered] {
+        assert_eq!(spec["properties"]["labels"]["properties"]["made"]["readOnly"], true);
+    }
+}
+
+#[test]
+fn an_answer_without_what_the_view_omits_fits_the_document() {
+    let schemas = omitting("\"/spec/image\"");
+    let document = json!({ "components": { "schemas": schemas }, "$ref": "#/components/schemas/web" });
+    let validator = jsonschema::validator_for(&document).unwrap();
+    let answer = json!({
+        "id": "a", "path": "webs/a", "status": "RUNNING", "status_message": "", "create_time": "", "update_time": "",
+        "spec": { "name": "a", "labels": { "made": "a" } },
+    });
+    assert!(
+        validator.is_valid(&answer),
+        "{:?}",
+        validator.iter_errors(&answer).map(|e| e.to_string()).collect::<Vec<_>>()
+    );
+    let mut without_name = answer;
+    without_name["spec"] = json!({ "image": "x" });
+    assert!(!validator.is_valid(&without_name));
 }

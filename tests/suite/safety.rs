@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::offline::mapping_files;
 
-const STRINGS: [&str; 12] = [
+pub(crate) const STRINGS: [&str; 12] = [
     "placeholder",
     "yes",
     "0999",
@@ -25,7 +25,7 @@ const STRINGS: [&str; 12] = [
     " ",
 ];
 
-fn service(name: &str) -> Service {
+pub(crate) fn service(name: &str) -> Service {
     let files = mapping_files().into_iter().map(|file| (file.name, file.text)).collect();
     Service::load(&files, name, kinds::embedded()).unwrap_or_else(|findings| panic!("{findings}"))
 }
@@ -81,7 +81,7 @@ fn strings(value: &Value, at: String, found: &mut Vec<String>) {
 }
 
 /// The spec with one text at every place where it is valid there.
-fn filled(service: &Service, spec: &Value, text: &str) -> Value {
+pub(crate) fn filled(service: &Service, spec: &Value, text: &str) -> Value {
     let mut places = Vec::new();
     strings(spec, String::new(), &mut places);
     let mut filled = spec.clone();
@@ -120,17 +120,17 @@ fn no_string_changes_the_shape_of_a_manifest_or_the_type_of_a_field() {
 }
 
 /// A small generator of numbers: the same ones in each run.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % limit.max(1)
     }
 }
 
 /// Changes a document at one place: drops, repeats or replaces what stands there.
-fn disturb(value: &mut Value, numbers: &mut Numbers) {
+pub(crate) fn disturb(value: &mut Value, numbers: &mut Numbers) {
     let odd =
         [json!(null), json!([]), json!({}), json!(""), json!(-1), json!(1.5), json!(u64::MAX), json!(true)];
     match value {

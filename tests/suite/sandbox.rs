@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use mapwright::app::{Dev, DevOptions, Shown};
 use mapwright::sandbox::{Sandbox, Stages, kubeconfig};
-use mapwright_testbed::control_plane::is_sandbox;
+use mapwright_testbed::ground::is_sandbox;
 use mapwright_testbed::process::Scratch;
 use mapwright_testbed::{Binaries, Http, Shared, eventually, secs};
 use serde_json::{Value, json};

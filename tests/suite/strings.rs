@@ -2,47 +2,11 @@
 //! place; it never changes the shape of an object or the type of a field.
 
 use futures::stream::{StreamExt as _, iter};
+use mapwright::engine::samples::HOSTILE;
 use mapwright_testbed::{Answer, Kind, Objects};
 use serde_json::{Value, json};
 
 use crate::dcm::{CONTAINERS, Dcm, VOLUMES, disk, faults, make_classes, problem, web, with};
-
-const HOSTILE: [&str; 34] = [
-    "yes",
-    "on",
-    "n",
-    "y",
-    "true",
-    "null",
-    "~",
-    "1234",
-    "0999991",
-    "1e3",
-    "0x1f",
-    "1_000",
-    "5.0",
-    ".5",
-    "-",
-    "",
-    " leading",
-    "trailing ",
-    "\ttabs\t",
-    "a\nspec: {replicas: 9}\n",
-    "#!/bin/sh\nset -e\n\nexec \"$0\"\n",
-    "{{ 7*7 }}",
-    "{% raw %}",
-    "{{ spec }}",
-    "{# no #}",
-    "'single' \"double\"",
-    "back\\slash",
-    "a: b",
-    "a # b",
-    "\u{1f980}",
-    "*alias",
-    "&anchor",
-    "!tag",
-    "{replicas: 9}",
-];
 
 fn hostile() -> Vec<String> {
     HOSTILE.iter().map(ToString::to_string).chain(["x".repeat(100 << 10)]).collect()

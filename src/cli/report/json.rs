@@ -19,6 +19,7 @@ fn check(check: &Check) -> Value {
         "group": check.group,
         "name": check.name,
         "ok": check.findings.is_empty(),
+        "malformed": check.malformed,
         "findings": check.findings.iter().map(finding).collect::<Vec<_>>(),
     })
 }

@@ -6,9 +6,8 @@ use super::{Check, Report};
 
 pub(super) fn write(report: &Report) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let (all, failed) = (report.checks.len(), report.failed());
     let name = format!("mapwright {}", report.command);
-    let _ = writeln!(text, "<testsuites name=\"{name}\" tests=\"{all}\" failures=\"{failed}\">");
+    let _ = writeln!(text, "<testsuites name=\"{name}\" {}>", counts(report.checks.iter()));
     let mut groups: Vec<&str> = Vec::new();
     for check in &report.checks {
         if !groups.contains(&check.group.as_str()) {
@@ -17,17 +16,23 @@ pub(super) fn write(report: &Report) -> String {
     }
     for group in groups {
         let checks: Vec<&Check> = report.checks.iter().filter(|check| check.group == group).collect();
-        let failed = checks.iter().filter(|check| !check.findings.is_empty()).count();
-        let (group, all) = (escaped(group), checks.len());
-        let _ = writeln!(
-            text,
-            "  <testsuite name=\"{group}\" tests=\"{all}\" failures=\"{failed}\" errors=\"0\">"
-        );
+        let group = escaped(group);
+        let _ = writeln!(text, "  <testsuite name=\"{group}\" {}>", counts(checks.iter().copied()));
         checks.into_iter().for_each(|check| case(&mut text, &group, check));
         text.push_str("  </testsuite>\n");
     }
     text.push_str("</testsuites>\n");
     text
+}
+
+/// What could not be read is an error; what was read and is wrong, a failure.
+fn counts<'c>(checks: impl Iterator<Item = &'c Check> + Clone) -> String {
+    let wrong = |malformed| {
+        let wrong = checks.clone().filter(|check| !check.findings.is_empty());
+        wrong.filter(|check| check.malformed == malformed).count()
+    };
+    let (all, failures, errors) = (checks.clone().count(), wrong(false), wrong(true));
+    format!("tests=\"{all}\" failures=\"{failures}\" errors=\"{errors}\"")
 }
 
 /// Many readers take one failure of a case, so all findings of a check are told in one.
@@ -44,7 +49,8 @@ fn case(text: &mut String, group: &str, check: &Check) {
     let all: Vec<&str> = check.findings.iter().map(|finding| finding.text.as_str()).collect();
     let _ = writeln!(text, "    <testcase classname=\"{group}\" name=\"{name}\">");
     let (code, message, all) = (escaped(&first.code), escaped(&message), escaped(&all.join("\n")));
-    let _ = writeln!(text, "      <failure type=\"{code}\" message=\"{message}\">{all}</failure>");
+    let word = if check.malformed { "error" } else { "failure" };
+    let _ = writeln!(text, "      <{word} type=\"{code}\" message=\"{message}\">{all}</{word}>");
     text.push_str("    </testcase>\n");
 }
 

@@ -5,6 +5,7 @@
 //! check for each file of a mapping; a command that runs cases has one for each case, and a finding for each
 //! expectation that is not met.
 
+pub(super) mod cases;
 mod github;
 mod json;
 mod junit;
@@ -29,6 +30,8 @@ pub(super) struct Check {
     pub(super) group: String,
     /// Its name, unique in the group.
     pub(super) name: String,
+    /// Whether it could not be read, so that it says nothing of what it was to look at.
+    pub(super) malformed: bool,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -65,6 +68,23 @@ impl From<&Diagnostic> for Finding {
     }
 }
 
+impl Finding {
+    /// What is wrong with a file as a whole.
+    fn at_the_beginning(code: &str, message: String, file: String) -> Self {
+        Self {
+            code: code.to_owned(),
+            text: format!("{message}\n"),
+            message,
+            file,
+            line: 1,
+            column: 1,
+            width: 1,
+            help: None,
+            fix: None,
+        }
+    }
+}
+
 impl Report {
     /// Writes every report that was asked for.
     pub(super) fn write(&self, targets: &[Target]) -> Result<(), String> {
@@ -77,6 +97,14 @@ impl Report {
 
     fn failed(&self) -> usize {
         self.checks.iter().filter(|check| !check.findings.is_empty()).count()
+    }
+}
+
+/// What stands before the names of files, so that they are paths from where the command was run.
+pub(super) fn prefix(root: &Path) -> String {
+    match root.to_string_lossy() {
+        root if root == "." => String::new(),
+        root => format!("{}/", root.trim_end_matches('/')),
     }
 }
 

@@ -134,7 +134,8 @@ impl<'c> Bench<'c> {
         match (expected, golden, found(document, produced)) {
             (false, None, _) => None,
             (false, Some(golden), _) => {
-                let message = format!("nothing expects {}; remove it", document.files()[0]);
+                let name = golden.name.rsplit('/').next().unwrap_or_default();
+                let message = format!("nothing expects {name}; remove it");
                 self.failures.push(Failure::of("unused-golden", message, &golden.name));
                 Some(Rewrite { file: golden.name.clone(), text: None, changes: Vec::new() })
             }
@@ -348,7 +349,7 @@ fn differences(
             path: Some(path),
             expected: expected.map(Json::to_string),
             found: found.map(Json::to_string),
-            ..Failure::of("differs", "the value differs", &golden.source.name)
+            ..Failure::of("value-differs", "the value differs", &golden.source.name)
         });
     }
     let mut keys: Vec<String> = members(expected);

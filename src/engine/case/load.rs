@@ -8,13 +8,13 @@ use super::form::{CaseForm, Defaults, Document, Doing};
 use super::steps::Steps;
 use super::{Body, Case};
 use crate::decode::{Decode, Decoder, Named};
-use crate::diagnostic::{Findings, suggestion};
+use crate::diagnostic::{Findings, Help, suggestion};
 use crate::format::SettingKind;
 use crate::inputs::{Identity, Previous};
 use crate::json::read_body;
 use crate::read::{read, read_documents};
 use crate::service::{KindRef, Service, SettingRule};
-use crate::source::{Kind, Source, Tree};
+use crate::source::{Kind, Source, Span, Tree};
 
 /// The provider and the namespace of every case: what they are is no business of a mapping.
 const PROVIDER: &str = "example-provider";
@@ -53,7 +53,8 @@ impl CaseFolder {
     /// Each file has a known name, and none of them says the same as another.
     fn check_names(&self, case: &Source, findings: &mut Findings) {
         let goldens = Document::ALL.iter().map(|document| document.files());
-        let kinds: Vec<&[&str]> = [&CASE[..], &SPEC, &PATCH, &OBJECTS, &STEPS].into_iter().chain(goldens).collect();
+        let kinds: Vec<&[&str]> =
+            [&CASE[..], &SPEC, &PATCH, &OBJECTS, &STEPS].into_iter().chain(goldens).collect();
         let known: Vec<&str> = kinds.iter().flat_map(|names| names.iter().copied()).collect();
         for name in self.files.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = format!("`{name}` is not a file of a case");
@@ -92,13 +93,15 @@ impl Case {
     ) -> Option<Self> {
         let Some(source) = folder.source(&CASE) else {
             let place = Source::new(folder.path.clone(), "");
-            findings.add(&place, &(0..0), "missing-case", "the folder of a case holds a case.yaml");
+            let help = "write one: `operation: create`, `update`, `status` or `steps`";
+            let message = "the folder of a case holds a case.yaml";
+            findings.add_with_help(&place, &(0..0), "missing-case", message, Some(help));
             return None;
         };
         folder.check_names(&source, findings);
         let tree = read(&source, findings)?;
         let form = CaseForm::decode(&tree, &mut Decoder { source: &source, findings })?;
-        let loaded = Loading { folder, service, source: &source, findings }.case(form, defaults);
+        let loaded = Loading { folder, service, source: &source, tree: &tree, findings }.case(form, defaults);
         loaded.filter(|_| findings.is_empty())
     }
 }
@@ -108,6 +111,7 @@ struct Loading<'l> {
     folder: &'l CaseFolder,
     service: &'l Service,
     source: &'l Source,
+    tree: &'l Tree,
     findings: &'l mut Findings,
 }
 
@@ -154,7 +158,12 @@ impl Loading<'_> {
             let ways = [assertion.value.is_some(), assertion.contains.is_some(), assertion.absent];
             if ways.iter().filter(|way| **way).count() != 1 {
                 let message = "an assertion has one of `value`, `contains` and `absent: true`";
-                self.findings.add(self.source, &assertion.span, "malformed-assertion", message);
+                let help = match ways.contains(&true) {
+                    true => "keep one of them, and write an assertion of its own for the other",
+                    false => "add one of them: what stands at the path, a part of the text, or nothing",
+                };
+                let span = &assertion.span;
+                self.findings.add_with_help(self.source, span, "malformed-assertion", message, Some(help));
             }
             let first = assertion.path.value.strip_prefix('/').and_then(|rest| rest.split('/').next());
             if !first.is_some_and(|first| words.contains(&first)) {
@@ -166,28 +175,46 @@ impl Loading<'_> {
         }
         if let Some(life) = form.life.filter(|life| *life < 1) {
             let message = format!("the life {life} is no count: the first is 1");
-            self.findings.add(self.source, &form.span, "malformed-life", message);
+            let help = Help::replace("write 1, or remove the key", "1");
+            let span = self.span_of("life").clone();
+            self.findings.add_with_help(self.source, &span, "malformed-life", message, Some(help));
         }
     }
 
+    /// Where the value of a key stands; the file's beginning without it.
+    fn span_of(&self, key: &str) -> &'_ Span {
+        self.tree.get(key).map_or(&self.tree.span, |value| &value.span)
+    }
+
     fn check_bodies(&mut self, form: &CaseForm, spec: bool, patch: bool) {
-        let mut add = |code, message: String| self.findings.add(self.source, &form.span, code, message);
-        match form.operation {
-            Doing::Create if !spec => {
-                add("missing-body", "a create needs its body, spec.json or spec.yaml".to_owned());
-            }
-            Doing::Update if !spec || !patch => {
-                let what = "an update needs spec.json, from which the instance was made, and patch.json";
-                add("missing-body", what.to_owned());
-            }
-            Doing::Update if self.service.update.is_none() => {
-                add("no-update", format!("`{}` has no [update]", self.service.service_type));
-            }
-            Doing::Steps => {}
-            Doing::Create | Doing::Status if patch => {
-                add("unused-body", "a patch belongs to `operation: update` only".to_owned());
-            }
-            _ => {}
+        let (code, message, help) = match form.operation {
+            Doing::Create if !spec => (
+                "missing-body",
+                "a create needs its body".to_owned(),
+                "write it into spec.yaml beside this file, or into spec.json",
+            ),
+            Doing::Update if !spec || !patch => (
+                "missing-body",
+                "an update needs the spec that the instance was made from, and the body of the PATCH"
+                    .to_owned(),
+                "write them into spec.yaml and patch.yaml beside this file, or into .json",
+            ),
+            Doing::Update if self.service.update.is_none() => (
+                "no-update",
+                format!("`{}` has no [update]", self.service.service_type),
+                "give the mapping an [update], or ask for a create or a status",
+            ),
+            Doing::Create | Doing::Status if patch => (
+                "unused-body",
+                format!("a {} has no patch", form.operation.word()),
+                "remove the patch file, or ask for `operation: update`",
+            ),
+            _ => return,
+        };
+        let span = self.span_of("operation").clone();
+        // Which body a word that is none would need, nobody knows.
+        if !self.findings.said_at(self.source, &span) {
+            self.findings.add_with_help(self.source, &span, code, message, Some(help));
         }
     }
 
@@ -205,12 +232,15 @@ impl Loading<'_> {
         match (form.operation, self.folder.source(&STEPS)) {
             (Doing::Steps, Some(source)) => return Steps::load(source, self.findings),
             (Doing::Steps, None) => {
-                let message = "the steps of this case are missing: write them into steps.yaml";
-                self.findings.add(self.source, &form.span, "missing-steps", message);
+                let (message, help) =
+                    ("the steps of this case are missing", "write them into steps.yaml beside this file");
+                let span = self.span_of("operation").clone();
+                self.findings.add_with_help(self.source, &span, "missing-steps", message, Some(help));
             }
             (_, Some(source)) => {
-                let message = "steps belong to `operation: steps` only";
-                self.findings.add(&source, &(0..0), "unused-steps", message);
+                let message = format!("a {} has no steps", form.operation.word());
+                let help = "remove the file, or ask for `operation: steps`";
+                self.findings.add_with_help(&source, &(0..0), "unused-steps", message, Some(help));
             }
             (_, None) => {}
         }
@@ -241,7 +271,8 @@ impl Loading<'_> {
         let text = |key| tree.get(key).and_then(Tree::as_str);
         let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
             let message = "an object has an apiVersion and a kind";
-            return self.findings.add(source, &tree.span, "no-kind", message);
+            let help = "write both, as `kubectl get -o yaml` prints them";
+            return self.findings.add_with_help(source, &tree.span, "no-kind", message, Some(help));
         };
         // A cluster in memory takes whatever there may be.
         if operation == Doing::Steps {
@@ -285,10 +316,10 @@ impl Loading<'_> {
                 let own = form.settings.0.iter().find(|(name, _)| name.value == rule.name);
                 let span = own.map_or(&form.span, |(_, tree)| &tree.span);
                 let help = "set it under `settings` here, or for all cases of the type in defaults.yaml";
-                let help = (!rule.allowed.is_empty())
-                    .then(|| format!("expected one of: {}", rule.allowed.join(", ")))
-                    .or(Some(help.to_owned()));
-                self.findings.add_with_help(self.source, span, "wrong-setting", message, help);
+                let words: Vec<&str> = rule.allowed.iter().map(String::as_str).collect();
+                let word = settings.get(&rule.name).and_then(Json::as_str).unwrap_or_default();
+                let help = suggestion(word, &words).unwrap_or_else(|| help.into());
+                self.findings.add_with_help(self.source, span, "wrong-setting", message, Some(help));
             }
         }
         settings

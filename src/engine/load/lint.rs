@@ -179,9 +179,9 @@ impl Lint<'_> {
             self.pointer(pointer, spec);
         }
         for pointer in mapping.view.iter().flat_map(|view| &view.omit) {
-            match pointer.value.strip_prefix("/spec") {
-                Some(_) => self.pointer_below(pointer, "/spec", spec),
-                None => self.pointer(pointer, spec),
+            match pointer.value.starts_with("/spec/") {
+                true => self.pointer_below(pointer, "/spec", spec),
+                false => self.not_omitted(pointer),
             }
         }
     }
@@ -222,6 +222,17 @@ impl Lint<'_> {
         });
         let help = right.or_else(|| suggestion(&name, &known));
         self.mistake(text, "unknown-pointer", message, help);
+    }
+
+    /// What the engine itself says of an instance is read by callers of every type.
+    fn not_omitted(&mut self, text: &Text) {
+        if !text.value.starts_with('/') {
+            return self.malformed_pointer(text);
+        }
+        let message = format!("`{}` is always answered: a view omits members of the spec", text.value);
+        let right = format!("/spec{}", text.value);
+        let help = Help::replace(format!("of the spec it is `{right}`"), right);
+        self.mistake(text, "unknown-pointer", message, Some(help));
     }
 
     fn malformed_pointer(&mut self, text: &Text) {

@@ -263,7 +263,6 @@ impl Rules<'_, '_> {
                 kind: self.named_kind(&lookup.api_version, &lookup.kind),
                 get,
                 list: lookup.list,
-                on: moments(&lookup.on),
             });
         }
         lookups
@@ -303,7 +302,7 @@ impl Rules<'_, '_> {
         let lookups =
             self.needed_lookups(condition.roots().chain(each.iter().flat_map(|each| each.list.roots())));
         Some(CheckRule {
-            on: moments(&check.on),
+            on: self.judged(check, &lookups),
             stage: check.stage.unwrap_or(1),
             each,
             condition,
@@ -313,6 +312,27 @@ impl Rules<'_, '_> {
             detail: detail?,
             lookups,
         })
+    }
+
+    /// The operations of a check in which every look-up that it reads is fetched.
+    fn judged(&mut self, check: &format::Check, lookups: &[usize]) -> Vec<Moment> {
+        let on = if check.on.is_empty() { &[Moment::Create][..] } else { &check.on };
+        let lookups: Vec<&format::Lookup> =
+            lookups.iter().map(|index| &self.mapping.lookup[*index]).collect();
+        let fetched =
+            |moment: &Moment| lookups.iter().all(|lookup| lookup.on.is_empty() || lookup.on.contains(moment));
+        let judged: Vec<Moment> = on.iter().copied().filter(fetched).collect();
+        if judged.is_empty() {
+            let names: Vec<String> =
+                lookups.iter().map(|lookup| format!("`{}`", lookup.name.value)).collect();
+            let words: Vec<&str> = on.iter().map(|moment| moment.word()).collect();
+            let (names, words) = (names.join(" and "), words.join(", "));
+            let message = format!("this check is never judged: on {words}, {names} is not fetched");
+            let help = "give both the same operation in `on`; a look-up without `on` is fetched in all";
+            let findings = &mut self.compiler.findings;
+            findings.add_with_help(self.source, &check.span, "never-judged", message, Some(help));
+        }
+        judged
     }
 
     fn refusal(&mut self, number: Option<&Number>) -> u16 {
@@ -458,8 +478,4 @@ impl Rules<'_, '_> {
         }
         (set, patches)
     }
-}
-
-fn moments(on: &[Moment]) -> Vec<Moment> {
-    if on.is_empty() { vec![Moment::Create] } else { on.to_vec() }
 }

@@ -2,44 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::hostile::HOSTILE;
 use super::{pattern, size};
-
-/// Texts that must arrive exactly as they were sent.
-pub(super) const HOSTILE: [&str; 33] = [
-    "{{ 7*7 }}",
-    "{% raw %}",
-    "yes",
-    "on",
-    "n",
-    "true",
-    "null",
-    "~",
-    "1234",
-    "0999991",
-    "1e3",
-    "0x1f",
-    "1_000",
-    "5.0",
-    ".5",
-    "-",
-    "",
-    " leading",
-    "trailing ",
-    "\ttabs\t",
-    "line\nspec: {replicas: 9}\n",
-    "#!/bin/sh\nset -e\necho \"$1\"\n",
-    "\"",
-    "'",
-    "\\",
-    "key: value",
-    "a # b",
-    "\u{1f680}",
-    "[]",
-    "{}",
-    "*alias",
-    "!!binary x",
-    "2001-01-01",
-];
 
 /// As long as a text of a caller may well be.
 const LONG: usize = 100 * 1024;

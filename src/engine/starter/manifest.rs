@@ -82,8 +82,11 @@ impl<'s> Writer<'s> {
                 }
             }
         }
-        if let Some(Json::Object(template)) = members.get_mut("template") {
-            template.shift_insert(0, "metadata".to_owned(), json!({ "labels": "{{ labels }}" }));
+        for (key, _) in properties.iter().copied().filter(|(_, property)| self.is_template(property)) {
+            // What a controller makes from it is watched by these labels.
+            if let Some(Json::Object(template)) = members.get_mut(key) {
+                template.shift_insert(0, "metadata".to_owned(), json!({ "labels": "{{ labels }}" }));
+            }
         }
         if let Some(name) = members.shift_remove("name") {
             members.shift_insert(0, "name".to_owned(), name);
@@ -92,6 +95,13 @@ impl<'s> Writer<'s> {
             self.start(&mut members, schema, path, value);
         }
         members
+    }
+
+    /// Whether a member describes objects that a controller makes, such as pods.
+    fn is_template(&self, property: &'s Json) -> bool {
+        let has =
+            |key: &str| self.resolve(property).get("properties").is_some_and(|all| all.get(key).is_some());
+        has("metadata") && has("spec") && !has("kind")
     }
 
     /// A member that the additions name by its path.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use mapwright::engine::samples::HOSTILE;
 use serde_json::{Value, json};
 
 /// One request: a valid spec in which one field has one value.
@@ -25,47 +26,6 @@ const PLACE: &str = "$raw";
 /// Text in the place of a value: numbers beyond every range, and strings that are none.
 const RAW: [&str; 6] =
     ["1e400", "9007199254740993", "18446744073709551616", "-0.0", "\"\\ud800\"", "\"\\udc00\\ud800\""];
-
-/// Values that break template engines, YAML writers and shells.
-const STRINGS: [&str; 37] = [
-    "yes",
-    "on",
-    "n",
-    "true",
-    "null",
-    "~",
-    "1234",
-    "0999991",
-    "1e3",
-    "0x1f",
-    "1_000",
-    "5.0",
-    ".5",
-    "-",
-    "",
-    " lead",
-    "trail ",
-    "a\tb",
-    "a\nspec: {replicas: 9}",
-    "#!/bin/sh\nset -e\necho \"$1\"\n",
-    "{{ 7*7 }}",
-    "{% raw %}",
-    "'",
-    "\"",
-    "\\",
-    "a: b",
-    "a #b",
-    "\u{1f680}",
-    "$(A)",
-    "${A}",
-    "a\u{0}b",
-    "\u{feff}a",
-    "../../etc",
-    "A",
-    "a.b",
-    "a_b",
-    "-a",
-];
 
 /// Odd names of members.
 const NAMES: [&str; 14] = [
@@ -164,7 +124,7 @@ fn values(schema: &Value) -> Vec<Value> {
     ];
     // Where no text may stand, a few stand for all.
     let takes_text = schema["type"].to_string().contains("string") || schema["type"].is_null();
-    values.extend(STRINGS.iter().take(if takes_text { STRINGS.len() } else { 3 }).map(|text| (*text).into()));
+    values.extend(HOSTILE.iter().take(if takes_text { HOSTILE.len() } else { 3 }).map(|text| (*text).into()));
     values.push("x".repeat(100 << 10).into());
     values.push(vec![json!("x"); 2000].into());
     for (bound, beyond) in [("minimum", -1), ("maximum", 1)] {

@@ -66,7 +66,10 @@ fn a_step_that_cannot_be_done_fails_the_case_and_ends_it() {
     ] {
         let told = told(&format!("- after: 1s\n{step}- expect: {{ status: RUNNING }}\n"));
         assert_eq!(told.code, 1, "{told}");
-        assert!(told.out.contains("steps.yaml:2:3: the step is refused: ") && told.out.contains(why), "{told}");
+        assert!(
+            told.out.contains("steps.yaml:2:3: the step is refused: ") && told.out.contains(why),
+            "{told}"
+        );
         assert!(!told.out.contains("/steps/2"), "{told}");
     }
 }

@@ -1,45 +1,45 @@
 //! Pages as headings, fences, tables and links: as much of Markdown as our pages use.
 
 /// One page.
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Its name from the root of the repository.
-    pub(super) name: String,
-    pub(super) headings: Vec<Heading>,
-    pub(super) fences: Vec<Fence>,
+    pub(crate) name: String,
+    pub(crate) headings: Vec<Heading>,
+    pub(crate) fences: Vec<Fence>,
     /// The lines outside fences, each with its number and the heading above it.
-    pub(super) lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
-pub(super) struct Heading {
-    pub(super) title: String,
+pub(crate) struct Heading {
+    pub(crate) title: String,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Fence {
-    pub(super) line: usize,
-    pub(super) section: String,
-    pub(super) language: String,
+pub(crate) struct Fence {
+    pub(crate) line: usize,
+    pub(crate) section: String,
+    pub(crate) language: String,
     /// What stands behind the language: `file=web.yaml`, `run`.
-    pub(super) words: Vec<String>,
-    pub(super) text: String,
+    pub(crate) words: Vec<String>,
+    pub(crate) text: String,
 }
 
-pub(super) struct Line {
-    pub(super) number: usize,
-    pub(super) section: String,
-    pub(super) text: String,
+pub(crate) struct Line {
+    pub(crate) number: usize,
+    pub(crate) section: String,
+    pub(crate) text: String,
 }
 
 /// A link, with the text that is shown.
-pub(super) struct Link {
-    pub(super) line: usize,
-    pub(super) section: String,
-    pub(super) shown: String,
-    pub(super) target: String,
+pub(crate) struct Link {
+    pub(crate) line: usize,
+    pub(crate) section: String,
+    pub(crate) shown: String,
+    pub(crate) target: String,
 }
 
 impl Page {
-    pub(super) fn parse(name: &str, text: &str) -> Self {
+    pub(crate) fn parse(name: &str, text: &str) -> Self {
         let mut page =
             Self { name: name.to_owned(), headings: Vec::new(), fences: Vec::new(), lines: Vec::new() };
         let mut open: Option<(String, Fence)> = None;
@@ -76,12 +76,12 @@ impl Page {
     }
 
     /// The cells of the table rows below a heading, without the head.
-    pub(super) fn rows(&self, section: &str) -> Vec<Vec<String>> {
+    pub(crate) fn rows(&self, section: &str) -> Vec<Vec<String>> {
         let lines = self.lines.iter().filter(|line| line.section == section && line.text.starts_with('|'));
         lines.skip(2).map(|line| cells(&line.text)).collect()
     }
 
-    pub(super) fn links(&self) -> Vec<Link> {
+    pub(crate) fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
         for line in &self.lines {
             let mut rest = line.text.as_str();
@@ -101,18 +101,18 @@ impl Page {
     }
 
     /// The anchors of the headings, as GitHub makes them.
-    pub(super) fn anchors(&self) -> Vec<String> {
+    pub(crate) fn anchors(&self) -> Vec<String> {
         self.headings.iter().map(|heading| anchor(&heading.title)).collect()
     }
 }
 
 impl Fence {
     /// The value of a word such as `file=web.yaml`.
-    pub(super) fn value(&self, key: &str) -> Option<&str> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    pub(super) fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
     }
 }
@@ -130,7 +130,7 @@ fn cells(row: &str) -> Vec<String> {
 }
 
 /// The text of a cell without the quotes of code.
-pub(super) fn code(cell: &str) -> &str {
+pub(crate) fn code(cell: &str) -> &str {
     cell.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(cell)
 }
 
