@@ -1,5 +1,6 @@
 //! `mapwright dev`: everything in one process, without a cluster and without NATS.
 
+use std::io::IsTerminal as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -51,7 +52,11 @@ const LOG: &str = "warn,mapwright::app::reload=off";
 pub(super) fn run(arguments: Arguments) -> End {
     let begin = Instant::now();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(play(arguments, begin)),

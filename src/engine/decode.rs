@@ -109,6 +109,7 @@ impl Decoder<'_> {
                 let help = Help::edit("write it without quotes", tree.span.clone(), digits);
                 self.mismatch_with(tree, i64::EXPECTED, help);
             }
+            _ if matches!(tree.kind, Kind::Integer(_)) => self.mismatch(tree, "an integer of 64 bits"),
             _ => self.mismatch(tree, i64::EXPECTED),
         }
     }
@@ -189,13 +190,14 @@ impl Decode for i64 {
     const EXPECTED: &'static str = "an integer";
 
     fn decode(tree: &Tree, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match tree.kind {
-            Kind::Integer(value) => Some(value),
-            _ => {
-                decoder.not_integer(tree);
-                None
-            }
+        let value = match tree.kind {
+            Kind::Integer(value) => i64::try_from(value).ok(),
+            _ => None,
+        };
+        if value.is_none() {
+            decoder.not_integer(tree);
         }
+        value
     }
 
     fn schema(_: &mut Definitions) -> Json {

@@ -130,7 +130,27 @@ impl Program {
     }
 
     /// Text in which a value is missing is a mistake, not an empty place.
+    /// A text of values that are all there.
     pub fn text(&self, mixture: &Mixture, scope: &Scope) -> Result<String, EvalError> {
+        self.text_or(mixture, scope, |place| Err(EvalError::new("undefined inside a text", place)))
+    }
+
+    /// The name that a text gives; none where it is empty, or a value in it is absent.
+    pub fn name(&self, mixture: &Mixture, scope: &Scope) -> Result<Option<String>, EvalError> {
+        let mut whole = true;
+        let name = self.text_or(mixture, scope, |_| {
+            whole = false;
+            Ok(())
+        })?;
+        Ok(Some(name).filter(|name| whole && !name.is_empty()))
+    }
+
+    fn text_or(
+        &self,
+        mixture: &Mixture,
+        scope: &Scope,
+        mut absent: impl FnMut(&Arc<Place>) -> Result<(), EvalError>,
+    ) -> Result<String, EvalError> {
         let mut out = String::new();
         for part in &*mixture.parts {
             match part {
@@ -138,7 +158,8 @@ impl Program {
                 Part::Value(expression) => {
                     let value = self.eval(expression, scope)?;
                     if value.is_undefined() || value.is_none() {
-                        return Err(EvalError::new("undefined inside a text", &expression.place));
+                        absent(&expression.place)?;
+                        continue;
                     }
                     match value.as_str() {
                         Some(text) => out.push_str(text),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs, LIFE_ANNOTATION, OBJECT_ANNOTATION, PROVIDER_ANNOTATION};
+use crate::json::unescape;
 use crate::names::{NameSeed, generated};
 use crate::service::{KindRef, ObjectRule, Service};
 
@@ -117,12 +118,31 @@ impl Service {
             let value = self.program.eval(expression, &scope)?;
             let value = crate::value::to_json(&value)
                 .map_err(|message| EvalError::new(message, &expression.place))?;
-            if let (Some(place), Some(value)) = (spec.pointer_mut(pointer), value) {
-                *place = value;
+            if let Some(value) = value {
+                put(&mut spec, pointer, value);
             }
         }
         Ok(spec)
     }
+}
+
+/// Puts a value at a place. Members of maps that are not there yet are added; items of lists are not.
+fn put(document: &mut Json, pointer: &str, value: Json) {
+    let mut here = document;
+    for key in pointer.split('/').skip(1).map(unescape) {
+        let inner = match here {
+            Json::Array(items) => key.parse().ok().and_then(|at: usize| items.get_mut(at)),
+            Json::Object(members) => Some(members.entry(key).or_insert(Json::Null)),
+            Json::Null => {
+                *here = Json::Object(Map::new());
+                here.as_object_mut().map(|members| members.entry(key).or_insert(Json::Null))
+            }
+            _ => None,
+        };
+        let Some(inner) = inner else { return };
+        here = inner;
+    }
+    *here = value;
 }
 
 /// Sets members that are texts.

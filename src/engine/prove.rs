@@ -134,6 +134,9 @@ impl Trial<'_> {
         };
         let lookups = self.service.lookups.iter().map(|rule| Some(looked_up(rule))).collect();
         let inputs = Inputs { spec: spec.clone(), settings: settings.clone(), lookups, ..Inputs::default() };
+        if let Err(error) = self.names_of_lookups(&identity, &inputs) {
+            return Outcome::Broken(vec![self.failing(&error)]);
+        }
         let request = self.service.read_create(json!({ "spec": spec }));
         match self.service.judge(Moment::Create, &request, &identity, &inputs) {
             Ok(Judged::Passed) => {}
@@ -150,6 +153,17 @@ impl Trial<'_> {
                 if breaks.is_empty() { Outcome::Rendered(manifests) } else { Outcome::Broken(breaks) }
             }
         }
+    }
+
+    /// The names that are looked up in a create.
+    fn names_of_lookups(&self, identity: &Identity, inputs: &Inputs) -> Result<(), EvalError> {
+        let scope = self.service.scope(identity, inputs)?;
+        let judged = self.service.checks.iter().filter(|check| check.on.contains(&Moment::Create));
+        let read = judged.flat_map(|check| &check.lookups).filter_map(|at| self.service.lookups.get(*at));
+        read.filter_map(|rule| rule.get.as_ref()).try_for_each(|get| {
+            self.service.program.name(get, &scope)?;
+            Ok(())
+        })
     }
 
     /// Status, view and adoption of an instance that was just made: its objects are there, and nothing reacted

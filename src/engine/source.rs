@@ -23,7 +23,8 @@ pub struct Tree {
 pub enum Kind {
     Null,
     Bool(bool),
-    Integer(i64),
+    /// What JSON keeps to the last digit: from the least i64 to the largest u64.
+    Integer(i128),
     Float(f64),
     String(String),
     List(Vec<Tree>),
@@ -199,7 +200,10 @@ impl Tree {
         match &self.kind {
             Kind::Null => serde_json::Value::Null,
             Kind::Bool(value) => (*value).into(),
-            Kind::Integer(value) => (*value).into(),
+            Kind::Integer(value) => match i64::try_from(*value) {
+                Ok(value) => value.into(),
+                Err(_) => u64::try_from(*value).ok().into(),
+            },
             Kind::Float(value) => (*value).into(),
             Kind::String(value) => value.as_str().into(),
             Kind::List(items) => items.iter().map(Tree::to_json).collect(),

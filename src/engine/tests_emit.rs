@@ -145,7 +145,7 @@ fn words_that_a_reader_could_take_for_something_else_are_quoted() {
 
 #[test]
 fn numbers_keep_their_digits_and_their_kind() {
-    for number in [json!(0), json!(-7), json!(356136738), json!(i64::MAX), json!(i64::MIN)] {
+    for number in [json!(0), json!(-7), json!(356136738), json!(i64::MAX), json!(i64::MIN), json!(u64::MAX)] {
         reads_back(&number);
         assert_eq!(emit(&number), format!("{number}\n"));
     }

@@ -60,6 +60,36 @@ fn container() {
             json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "short"}}),
         )],
     ];
+    let seen = service.observe(&identity(), &inputs).unwrap();
+    assert_eq!(seen.status, "FAILED");
+    assert_eq!(seen.message, "Evicted: short; internal ports reachable from outside: 81");
+}
+
+#[test]
+fn an_update_adds_members_that_the_spec_does_not_have() {
+    let mut files = files();
+    let text = files.get_mut("mappings/storage/mapping.toml").unwrap();
+    *text = text.replacen("set    = {", "set    = { \"/metadata/labels\" = \"{'tier': patch.capacity}\",", 1);
+    let service = Service::load(&files, "storage", &Kinds::default()).unwrap();
+    let spec = json!({ "service_type": "storage", "metadata": { "name": "a" }, "capacity": "1Gi" });
+    let inputs = Inputs { spec, patch: Some(json!({ "capacity": "2Gi" })), ..Inputs::default() };
+    let updated = service.updated_spec(&identity(), &inputs).unwrap();
+    assert_eq!(updated["capacity"], "2Gi");
+    assert_eq!(updated["metadata"], json!({ "name": "a", "labels": { "tier": "2Gi" } }));
+}
+
+#[test]
+fn a_name_of_a_look_up_that_is_absent_is_none() {
+    let service = load("storage");
+    let class = &service.lookups[0];
+    let get = class.get.as_ref().unwrap();
+    let name = |spec| {
+        let scope = service.scope(&identity(), &Inputs { spec, ..Inputs::default() }).unwrap();
+        service.program.name(get, &scope).unwrap()
+    };
+    let with = |class| json!({ "provider_hints": { "kubernetes": { "storage_class": class } } });
+    assert_eq!(name(with("fast")).as_deref(), Some("fast"));
+    assert_eq!((name(with("")), name(json!({}))), (None, None));
 }
 
 #[test]

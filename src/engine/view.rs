@@ -16,6 +16,15 @@ pub struct Header {
 
 impl Service {
     pub fn view(&self, identity: &Identity, inputs: &Inputs, header: &Header) -> Result<Json, EvalError> {
+        let mut answer = self.bare_view(identity, inputs, header);
+        if let Some(view) = &self.view {
+            lay_over(&mut answer, view.template.render(&self.scope(identity, inputs)?)?);
+        }
+        Ok(answer)
+    }
+
+    /// The answer without what the mapping's template adds.
+    pub fn bare_view(&self, identity: &Identity, inputs: &Inputs, header: &Header) -> Json {
         let mut answer = Map::new();
         answer.insert("id".to_owned(), identity.id.as_str().into());
         answer.insert("path".to_owned(), format!("{}/{}", self.collection, identity.id).into());
@@ -25,14 +34,10 @@ impl Service {
         answer.insert("update_time".to_owned(), header.create_time.as_str().into());
         answer.insert("spec".to_owned(), inputs.spec.clone());
         let mut answer = Json::Object(answer);
-        if let Some(view) = &self.view {
-            for pointer in &view.omit {
-                remove(&mut answer, pointer);
-            }
-            let over = view.template.render(&self.scope(identity, inputs)?)?;
-            lay_over(&mut answer, over);
+        for pointer in self.view.iter().flat_map(|view| &view.omit) {
+            remove(&mut answer, pointer);
         }
-        Ok(answer)
+        answer
     }
 }
 

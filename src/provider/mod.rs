@@ -131,6 +131,21 @@ impl Provider {
         Ok(Observation { status, message, rule, kept: word.is_none() })
     }
 
+    /// What there is to say of an instance, also where a rule fails: then the previous status stands, and an
+    /// instance of which nothing was said yet has its first status.
+    pub fn standing(&self, instance: &Instance) -> Observation {
+        let error = match self.observe(instance) {
+            Ok(seen) => return seen,
+            Err(error) => error,
+        };
+        tracing::error!(id = instance.identity.id, %error, "a status rule failed; the previous status stands");
+        let (status, message) = match &instance.inputs.previous {
+            Some(previous) => (previous.status.clone(), previous.message.clone()),
+            None => (self.service.status.initial.clone(), "a rule of the mapping failed".to_owned()),
+        };
+        Observation { status, message, rule: String::new(), kept: true }
+    }
+
     /// Whether REST shows the instance: it has answered 201, and is not gone.
     pub fn is_visible(&self, record: &InstanceRecord) -> bool {
         match record.state {

@@ -26,7 +26,7 @@ impl Provisioner {
         let id = self.choose_id(&create)?;
         let digest = fingerprint(&[&canonical(&create.body)]);
         if let Some(known) = self.earlier(&id, create.idempotency_key.as_deref(), &digest).await? {
-            return self.replay(known);
+            return Ok(self.replay(known));
         }
         let request = self.provider.service.read_create(create.body);
         let inputs = self.validate(&id, &request).await?;
@@ -37,7 +37,7 @@ impl Provisioner {
         let claimed =
             self.claim(|life| Ok(draft(life, 0)?.0), create.idempotency_key.as_deref(), &digest).await?;
         let mut known = match claimed {
-            Claimed::Earlier(known) => return self.replay(known),
+            Claimed::Earlier(known) => return Ok(self.replay(known)),
             Claimed::Won(known) => known,
         };
         for attempt in 0..NAME_ATTEMPTS {

@@ -47,10 +47,8 @@ impl Provisioner {
         }
         let Some(get) = &rule.get else { return Ok(Value::Null) };
         let scope = provider.service.scope(identity, inputs).map_err(|error| broken_rule(&error))?;
-        let name = provider.service.program.text(get, &scope).map_err(|error| broken_rule(&error))?;
-        if name.is_empty() {
-            return Ok(Value::Null);
-        }
+        let name = provider.service.program.name(get, &scope).map_err(|error| broken_rule(&error))?;
+        let Some(name) = name else { return Ok(Value::Null) };
         let found = provider.cluster.get(&resource, &provider.namespace, &name).await;
         Ok(found.map_err(refused)?.unwrap_or(Value::Null))
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Provisioner;
-use super::answer::broken_rule;
 use crate::engine::problem::Problem;
 use crate::engine::status::Observation;
 use crate::engine::view::Header;
@@ -23,7 +22,7 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 impl Provisioner {
     pub async fn get(&self, id: &str) -> Result<Value, Problem> {
         let known = self.resolve(id).await?;
-        match self.present(known)? {
+        match self.present(known) {
             Some(answer) => Ok(answer),
             None => Err(Problem::not_found(format!("there is no instance `{}`", super::shown(id)))),
         }
@@ -47,7 +46,7 @@ impl Provisioner {
                 if !self.provider.is_visible(&known.record) {
                     continue;
                 }
-                let Some(item) = self.listed(known) else { continue };
+                let Some(item) = self.present(known) else { continue };
                 items.push((id, item));
                 if items.len() > size {
                     break 'pages;
@@ -68,55 +67,42 @@ impl Provisioner {
         Ok(Value::Object(answer))
     }
 
-    /// One instance that cannot be shown must not cost everybody the list.
-    fn listed(&self, known: Known) -> Option<Value> {
-        let id = known.record.id.clone();
-        match self.present(known) {
-            Ok(item) => item,
-            Err(_) => {
-                tracing::error!(
-                    id,
-                    "an instance was left out of a list because a rule of its mapping failed"
-                );
-                None
-            }
-        }
-    }
-
     /// The answer for an instance that exists; the caller has just made or found it.
     pub(super) fn show(&self, known: Known) -> Result<Value, Problem> {
         let gone = || Problem::not_found("the instance is gone");
-        self.present(known)?.ok_or_else(gone)
+        self.present(known).ok_or_else(gone)
     }
 
     /// The answer of a repeated create: the same instance, with its status as it is now, also when it has
     /// ended since.
-    pub(super) fn replay(&self, known: Known) -> Result<Value, Problem> {
+    pub(super) fn replay(&self, known: Known) -> Value {
         let instance = self.provider.instance(known);
-        let seen = self.provider.observe(&instance).map_err(|error| broken_rule(&error))?;
+        let seen = self.provider.standing(&instance);
         self.document(&instance, seen)
     }
 
     /// The answer for an instance; none where its status says that it is gone.
-    fn present(&self, known: Known) -> Result<Option<Value>, Problem> {
+    fn present(&self, known: Known) -> Option<Value> {
         let provider = &self.provider;
         let instance = provider.instance(known);
-        let seen = provider.observe(&instance).map_err(|error| broken_rule(&error))?;
+        let seen = provider.standing(&instance);
         let deleting = instance.known.record.state == State::Deleting;
-        if seen.status == provider.service.status.gone && !deleting {
-            return Ok(None);
-        }
-        self.document(&instance, seen).map(Some)
+        (seen.status != provider.service.status.gone || deleting).then(|| self.document(&instance, seen))
     }
 
-    fn document(&self, instance: &Instance, seen: Observation) -> Result<Value, Problem> {
+    /// A rule of the view that fails must not hide the instance, nor cost everybody the list: what the
+    /// engine itself knows is shown without it.
+    fn document(&self, instance: &Instance, seen: Observation) -> Value {
         let header = Header {
             status: seen.status,
             status_message: seen.message,
             create_time: instance.known.record.create_time.clone(),
         };
-        let answer = self.provider.service.view(&instance.identity, &instance.inputs, &header);
-        answer.map_err(|error| broken_rule(&error))
+        let service = &self.provider.service;
+        service.view(&instance.identity, &instance.inputs, &header).unwrap_or_else(|error| {
+            tracing::error!(id = instance.identity.id, %error, "the view failed; the instance is shown without it");
+            service.bare_view(&instance.identity, &instance.inputs, &header)
+        })
     }
 
     /// Before the first complete list, an absence in memory means nothing: a start is waited for.

@@ -19,6 +19,7 @@ mod delivery;
 mod docs;
 mod error_pages;
 mod events;
+mod failing_rules;
 mod field_requests;
 mod field_status;
 mod figures;

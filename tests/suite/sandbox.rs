@@ -140,11 +140,8 @@ async fn a_container_runs_has_an_address_and_goes() {
     let created = stage.http.post(&format!("{CONTAINERS}?id=web-1"), &container("x:1")).await.unwrap();
     assert_eq!(created.status, 201, "{}", created.text());
     let path = stage.statuses("web-1", "RUNNING").await;
-    // Whoever looks late has nothing to say of the beginning.
-    assert!(
-        ["PENDING", "RUNNING"].ends_with(&path.iter().map(String::as_str).collect::<Vec<_>>()),
-        "{path:?}"
-    );
+    // A pod may run before anybody has looked for the first time.
+    assert!(path == ["PENDING", "RUNNING"] || path == ["RUNNING"], "{path:?}");
     let shown = async || {
         let shown = stage.http.get(&format!("{CONTAINERS}/web-1")).await.ok()?.json();
         shown["service"]["external_ip"].is_string().then_some(shown)

@@ -252,7 +252,7 @@ impl Run<'_> {
             return Ok(there.cloned().collect());
         };
         let scope = self.service.scope(self.identity(), &self.inputs)?;
-        let name = self.service.program.text(get, &scope)?;
+        let Some(name) = self.service.program.name(get, &scope)? else { return Ok(Json::Null) };
         Ok(there.find(|object| name_of(object) == name).cloned().unwrap_or(Json::Null))
     }
 

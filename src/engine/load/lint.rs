@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::decode::Text;
 use crate::diagnostic::{Findings, Help, nearest, suggestion};
-use crate::format::{Mapping, Operation, Setting, SettingKind};
+use crate::format::{Mapping, Moment, Operation, Setting, SettingKind};
 use crate::source::{Kind, Source, Tree};
 use crate::template::is_identifier;
 use crate::types::{Member, Type};
@@ -171,8 +171,15 @@ impl Lint<'_> {
     fn pointers(&mut self, spec: &Json) {
         let mapping = self.mapping;
         for check in &mapping.check {
-            if let Some(pointer) = check.pointer.as_ref().filter(|text| !text.value.starts_with(['/', '{'])) {
-                self.malformed_pointer(pointer);
+            let Some(pointer) = &check.pointer else { continue };
+            let updates = check.on.contains(&Moment::Update);
+            match pointer.value.strip_prefix("/spec") {
+                // A patch has members of its own.
+                Some(rest) if rest.starts_with('/') && !updates => self.pointer_below(pointer, "/spec", spec),
+                Some(_) => {}
+                None if pointer.value.starts_with('{') => {}
+                None if pointer.value.starts_with('/') => self.not_of_the_spec(pointer),
+                None => self.malformed_pointer(pointer),
             }
         }
         for (pointer, _) in mapping.update.iter().flat_map(|update| &update.set.0) {
@@ -196,7 +203,13 @@ impl Lint<'_> {
         };
         let mut place = Type::schema(Arc::new(spec.clone()));
         let mut missed = None;
-        for (at, key) in rest.split('/').enumerate() {
+        for (at, key) in steps(rest).into_iter().enumerate() {
+            // What an expression gives is any item of a list, or any member of a map.
+            if key.contains("{{") {
+                let Some(items) = place.items() else { return };
+                place = items;
+                continue;
+            }
             let name = key.replace("~1", "/").replace("~0", "~");
             match place.member(&name) {
                 Member::Found(member) => place = member,
@@ -235,10 +248,36 @@ impl Lint<'_> {
         self.mistake(text, "unknown-pointer", message, Some(help));
     }
 
+    fn not_of_the_spec(&mut self, text: &Text) {
+        let message =
+            format!("`{}` is no field of the spec: a check points at one from the body on", text.value);
+        let right = format!("/spec{}", text.value);
+        let help = Help::replace(format!("of the spec it is `{right}`"), right);
+        self.mistake(text, "unknown-pointer", message, Some(help));
+    }
+
     fn malformed_pointer(&mut self, text: &Text) {
         let message = "a JSON pointer begins with `/`".to_owned();
         let right = format!("/{}", text.value.replace('.', "/"));
         let help = Help::replace(format!("write `{right}`"), right);
         self.mistake(text, "malformed-pointer", message, Some(help));
     }
+}
+
+/// The steps of a pointer; what stands in braces is of one step.
+fn steps(pointer: &str) -> Vec<&str> {
+    let (mut steps, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, letter) in pointer.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            '/' if depth == 0 => {
+                steps.push(&pointer[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    steps.push(&pointer[start..]);
+    steps
 }

@@ -90,7 +90,7 @@ impl Reader<'_> {
             DeValue::String(text) => Kind::String(text.to_string()),
             DeValue::Boolean(value) => Kind::Bool(*value),
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-                Ok(number) => Kind::Integer(number),
+                Ok(number) => Kind::Integer(number.into()),
                 Err(_) => self.out_of_range(&span),
             },
             DeValue::Float(number) => match number.as_str().parse::<f64>() {

@@ -227,7 +227,10 @@ impl<'a> Reader<'a> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         let simple =
             digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
-        if simple && let Ok(number) = text.parse() {
+        if simple
+            && let Ok(number) = text.parse::<i128>()
+            && (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&number)
+        {
             return Kind::Integer(number);
         }
         if digits.contains('.')

@@ -99,7 +99,11 @@ impl Hub {
         let info = r#"{"server_id":"LITTLE","server_name":"little","version":"2.12.0","go":"none","host":"127.0.0.1","port":0,"headers":true,"max_payload":1048576,"proto":1,"jetstream":false}"#;
         self.write(number, format!("INFO {info}\r\n").as_bytes());
         let mut reader = BufReader::new(stream);
-        while !self.closed.load(Ordering::SeqCst) && self.command(number, &mut reader).is_some() {}
+        while self.command(number, &mut reader).is_some() {
+            if self.closed.load(Ordering::SeqCst) {
+                break;
+            }
+        }
         self.clients().remove(&number);
     }
 
