@@ -145,9 +145,26 @@ impl Ledger {
         self.change(id, |instance| instance.restore(delivered));
     }
 
+    /// Puts back what an earlier process sent without hearing that it arrived. It is owed under its number,
+    /// unless something else is the case by now; then that is owed, even where it was delivered before.
+    pub fn restore_attempt(&mut self, id: &str, attempt: Delivered) {
+        self.change(id, |instance| instance.restore_attempt(attempt));
+    }
+
+    /// The life of which receivers have heard, or are about to, and whose end they have not.
+    pub fn open_life(&self, id: &str) -> Option<u64> {
+        self.instances.get(id)?.open_life()
+    }
+
     /// The previous status of an instance, for rules that keep it.
     pub fn last_delivered(&self, id: &str) -> Option<&Delivered> {
         self.instances.get(id)?.delivered.as_ref()
+    }
+
+    /// The status from which the next one of a life comes: what was observed last, delivered or not. While
+    /// a status settles, that is the one before it.
+    pub fn stands_at(&self, id: &str, life: u64) -> Option<&str> {
+        self.instances.get(id)?.stands_at(life)
     }
 
     /// Whether anything about this id waits or is in flight.

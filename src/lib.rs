@@ -25,6 +25,9 @@
 //! - [`app`]: the only wiring: builds, spawns, joins, shuts down.
 //! - [`cli`]: one file a sub-command; the only room that prints.
 
+#[macro_use]
+mod seeded;
+
 pub use mapwright_engine as engine;
 
 pub mod api;

@@ -150,6 +150,7 @@ impl InstanceRecord {
             (None, _) => {}
         }
         match self.state {
+            State::Creating | State::Ready if seeded!("claim-ignored") => Claim::Replay,
             State::Creating | State::Ready => Claim::Taken,
             State::Deleting if roots_left => Claim::BeingDeleted,
             State::Deleting | State::Tombstone => Claim::NewLife { life: self.life + 1 },
@@ -157,7 +158,7 @@ impl InstanceRecord {
     }
 
     pub fn key_use(&self, key: Option<&str>, method: Method) -> Option<&KeyUse> {
-        let key = key?;
+        let key = key.filter(|_| !seeded!("keys-ignored"))?;
         self.keys.iter().find(|used| used.key == key && used.method == method)
     }
 

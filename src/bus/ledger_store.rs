@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
 use super::{Bus, BusError, BusErrorKind, Capture, Nats};
@@ -87,18 +87,21 @@ impl LedgerStore {
         matches!(self, Self::Bucket { .. })
     }
 
-    /// Everything that is kept.
-    pub async fn load_all(&self) -> Result<BTreeMap<String, Stored>, BusError> {
+    /// Everything that is kept under keys that begin so.
+    pub async fn load_all(&self, prefix: &str) -> Result<BTreeMap<String, Stored>, BusError> {
         match self {
-            Self::Bucket { store, deadline } => load_bucket(store, *deadline).await,
+            Self::Bucket { store, deadline } => load_bucket(store, *deadline, prefix).await,
             Self::Directory(directory) => {
                 let directory = directory.clone();
-                off_the_runtime(move || load_directory(&directory)).await
+                let mut kept = off_the_runtime(move || load_directory(&directory)).await?;
+                kept.retain(|key, _| key.starts_with(prefix));
+                Ok(kept)
             }
             Self::Memory(kept) => {
                 let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 let stored = |value: &Bytes| Stored { value: value.clone(), revision: FILE_REVISION };
-                Ok(kept.iter().map(|(key, value)| (key.clone(), stored(value))).collect())
+                let meant = kept.iter().filter(|(key, _)| key.starts_with(prefix));
+                Ok(meant.map(|(key, value)| (key.clone(), stored(value))).collect())
             }
         }
     }
@@ -169,6 +172,8 @@ impl fmt::Display for LedgerStore {
 
 // === the bucket ===
 
+const READS_AT_ONCE: usize = 64;
+
 fn bucket_config(bucket: &str) -> kv::Config {
     kv::Config {
         bucket: bucket.to_owned(),
@@ -194,28 +199,29 @@ async fn open_bucket(bus: &Nats, bucket: &str) -> Result<kv::Store, String> {
     Ok(store)
 }
 
-async fn load_bucket(store: &kv::Store, deadline: Duration) -> Result<BTreeMap<String, Stored>, BusError> {
-    let mut kept = BTreeMap::new();
-    // A watch of an empty bucket would never say that it has come to the end. The bucket's own `status`
-    // is as old as the handle, so the stream is asked.
-    let info = within(deadline, "read", store, store.stream.get_info()).await?;
-    if info.state.messages == 0 {
-        return Ok(kept);
+/// Reads entry by entry. A watch would be one call; but while others write, the server may say too early that
+/// it has come to the end, and what is missed here is said again.
+async fn load_bucket(
+    store: &kv::Store,
+    deadline: Duration,
+    prefix: &str,
+) -> Result<BTreeMap<String, Stored>, BusError> {
+    let within_bucket = format!("$KV.{}.", store.name);
+    let subjects = store.stream.info_with_subjects(format!("{within_bucket}>"));
+    let mut subjects = within(deadline, "read", store, subjects).await?;
+    let mut keys = Vec::new();
+    // The deadline is for each page: a large bucket may take as long as it takes.
+    while let Some((subject, _)) = within(deadline, "read", store, subjects.try_next()).await? {
+        let name = subject.strip_prefix(&within_bucket).unwrap_or_default();
+        keys.extend(decode(name).filter(|key| key.starts_with(prefix)));
     }
-    let mut entries = within(deadline, "read", store, store.watch_with_history(">")).await?;
-    // The deadline is for each entry: a large bucket may take as long as it takes.
-    while let Ok(Some(entry)) = timeout(deadline, entries.next()).await {
-        let entry = entry.map_err(|error| bucket_error("read", store, error))?;
-        let key = decode(&entry.key).filter(|_| entry.operation == Operation::Put);
-        if let Some(key) = key {
-            kept.insert(key, Stored { value: entry.value, revision: entry.revision });
-        }
-        if entry.delta == 0 {
-            return Ok(kept);
-        }
-    }
-    let what = format!("the bucket `{}` stopped in the middle of being read", store.name);
-    Err(BusError::new(BusErrorKind::TimedOut, what))
+    let reads = futures::stream::iter(keys).map(async |key| {
+        let entry = within(deadline, "read", store, store.entry(encode(&key))).await?;
+        let entry = entry.filter(|entry| entry.operation == Operation::Put);
+        Ok(entry.map(|entry| (key, Stored { value: entry.value, revision: entry.revision })))
+    });
+    let kept: Vec<Option<_>> = reads.buffer_unordered(READS_AT_ONCE).try_collect().await?;
+    Ok(kept.into_iter().flatten().collect())
 }
 
 async fn put_in_bucket(

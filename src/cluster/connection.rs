@@ -50,7 +50,7 @@ pub(crate) type Answer = UnsyncBoxBody<Bytes, kube::Error>;
 pub(crate) const WATCH_SECONDS: u32 = 10;
 
 /// A watch whose server said nothing for this long, not even that the call is over, has lost its peer.
-pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// Longest wait for a TCP and TLS handshake: a host that drops packets must not cost a whole deadline.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,6 +84,10 @@ enum Purpose {
     Watch,
 }
 
+pub(crate) fn watch_silence() -> Duration {
+    if seeded!("endless-silence") { WATCH_SILENCE * 100 } else { WATCH_SILENCE }
+}
+
 impl Cluster {
     /// A cluster in this process: nothing of it needs a socket, or a time that passes by itself.
     #[must_use]
@@ -112,7 +116,7 @@ impl Cluster {
             default_namespace: config.default_namespace.clone(),
             way: Way::Server {
                 requests: client(config.clone(), options.request_timeout)?,
-                watches: client(config, WATCH_SILENCE)?,
+                watches: client(config, watch_silence())?,
             },
             plugin,
             request_timeout: options.request_timeout,
@@ -164,7 +168,7 @@ impl Cluster {
 
     /// Begins a call whose answer is a stream. Only its beginning has a deadline.
     pub(crate) async fn begin_stream(&self, request: Request<Vec<u8>>) -> Result<Answer, Refusal> {
-        within(WATCH_SILENCE, async { self.answer(Purpose::Watch, request).await })
+        within(watch_silence(), async { self.answer(Purpose::Watch, request).await })
             .await
             .map(Response::into_body)
     }

@@ -61,7 +61,7 @@ impl Feed {
                 self.backoff.failures = 0;
                 continue;
             };
-            if !can_resume(&refusal) {
+            if !can_resume(&refusal) && !seeded!("ignore-410") {
                 self.resume = None;
             }
             let wait = self.backoff.next(refusal.retry_after);
@@ -147,6 +147,7 @@ impl Feed {
         let version = metadata(&object, "resourceVersion").to_owned();
         match event.get("type").and_then(Value::as_str) {
             Some("ADDED" | "MODIFIED") => self.store.saw(typed(object, resource)),
+            Some("DELETED") if seeded!("skip-deletions") => {}
             Some("DELETED") => {
                 if !self.store.saw_gone(&object) {
                     return Err(Refusal::new(RefusalKind::Other, "a deletion does not say of what"));

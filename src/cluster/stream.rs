@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::connection::{Answer, WATCH_SILENCE};
+use super::connection::{Answer, watch_silence};
 use super::refusal::{Refusal, RefusalKind, classify};
 
 /// The documents of a watch's answer as they arrive.
@@ -50,8 +50,8 @@ impl Lines {
     }
 
     async fn read(&mut self) -> Result<Option<bytes::Bytes>, Refusal> {
-        let frame = timeout(WATCH_SILENCE, self.body.frame()).await.map_err(|_| {
-            let text = format!("the watch was silent for {} s", WATCH_SILENCE.as_secs());
+        let frame = timeout(watch_silence(), self.body.frame()).await.map_err(|_| {
+            let text = format!("the watch was silent for {} s", watch_silence().as_secs());
             Refusal::new(RefusalKind::Unavailable, text)
         })?;
         match frame {

@@ -20,8 +20,8 @@ pub(super) struct Instance {
     ending: Option<Statement>,
     newest: Option<Statement>,
     window: Option<Window>,
-    /// Since when a delivered good status has been a settling one.
-    settling_since: Option<Duration>,
+    /// The settling status that waits out its window.
+    settling: Option<Settling>,
     /// A report that was replaced may have arrived all the same, so even a return to what was last
     /// delivered has to be said.
     uncertain: bool,
@@ -46,20 +46,31 @@ struct Window {
     until: Duration,
 }
 
+#[derive(Debug)]
+struct Settling {
+    since: Duration,
+    /// The status before it.
+    from: String,
+}
+
 // === impl Instance ===
 
 impl Instance {
     pub(super) fn observe(&mut self, now: Duration, window: Duration, life: u64, report: Report) {
         let statement = Statement::new(life, report, false);
-        if life < self.life || self.last_said().is_some_and(|last| last.says_as_much_as(&statement)) {
+        let repeats = self.last_said().is_some_and(|last| last.says_as_much_as(&statement));
+        if life < self.life || (repeats && !seeded!("no-comparison")) {
             return;
         }
         self.enter_life(life);
         self.lengthen_window(now, window);
+        let from = self.stands_at(life).map(str::to_owned);
         self.drop_newest();
-        let settles = statement.report.settling && self.ending.is_none() && self.stands_well_in(life);
-        self.settling_since = settles.then(|| self.settling_since.unwrap_or(now));
-        if self.uncertain || self.ending.is_some() || !self.already_says(&statement) {
+        let settles = statement.report.settling && self.ending.is_none();
+        let since = self.settling.take().map_or(now, |settling| settling.since);
+        self.settling = from.filter(|_| settles).map(|from| Settling { since, from });
+        let news = !self.already_says(&statement) || seeded!("no-comparison");
+        if self.uncertain || self.ending.is_some() || news {
             self.newest = Some(statement);
         }
     }
@@ -75,7 +86,7 @@ impl Instance {
         self.enter_life(life);
         self.lengthen_window(now, window);
         self.drop_newest();
-        self.settling_since = None;
+        self.settling = None;
         if self.ending.as_ref().is_some_and(|ending| ending.revision.is_some()) {
             self.uncertain = true;
         }
@@ -103,7 +114,7 @@ impl Instance {
         // The first status of a new life waits for nothing: the end of the old one opens no window.
         self.window = (!statement.ends).then_some(Window { opened: now, until: now + window });
         if !statement.ends {
-            self.settling_since = None;
+            self.settling = None;
         }
         let outgoing = Outgoing {
             id: id.to_owned(),
@@ -128,8 +139,21 @@ impl Instance {
             return Some(self.retry_at);
         }
         let window_ends = self.window.as_ref().map_or(Duration::ZERO, |open| open.until);
-        let settled = self.settling_since.map_or(Duration::ZERO, |since| since + window);
+        let settled = self.settling.as_ref().map_or(Duration::ZERO, |settling| settling.since + window);
         Some(self.retry_at.max(window_ends).max(settled))
+    }
+
+    /// The status that was observed last in a life; of one that settles, the status before it.
+    pub(super) fn stands_at(&self, life: u64) -> Option<&str> {
+        if let Some(settling) = &self.settling {
+            return (self.life == life).then_some(settling.from.as_str());
+        }
+        if let Some(said) = self.newest.as_ref().or(self.ending.as_ref()).or(self.in_flight.as_ref()) {
+            let stands = said.life == life && !said.ends && !said.report.settling;
+            return stands.then_some(said.report.status.as_str());
+        }
+        let last = self.delivered.as_ref()?;
+        (last.life == life && !last.ends && !last.settling).then_some(last.status.as_str())
     }
 
     pub(super) fn awaits(&self, outgoing: &Outgoing) -> bool {
@@ -172,6 +196,19 @@ impl Instance {
         self.drop_repeats();
     }
 
+    pub(super) fn restore_attempt(&mut self, attempt: Delivered) {
+        self.life = self.life.max(attempt.life);
+        self.revision = self.revision.max(attempt.revision);
+        let attempt = Statement::from(attempt);
+        let waits = if attempt.ends { &mut self.ending } else { &mut self.newest };
+        *waits = Some(attempt);
+    }
+
+    /// The life that has begun and not ended, as far as anything was said of it or is about to be.
+    pub(super) fn open_life(&self) -> Option<u64> {
+        self.last_said().filter(|last| !last.ends).map(|last| last.life)
+    }
+
     pub(super) fn owes(&self) -> bool {
         self.in_flight.is_some() || self.ending.is_some() || self.newest.is_some()
     }
@@ -180,7 +217,7 @@ impl Instance {
         if life > self.life {
             self.life = life;
             self.window = None;
-            self.settling_since = None;
+            self.settling = None;
         }
     }
 
@@ -205,7 +242,7 @@ impl Instance {
         }
         if newest_repeats && !self.uncertain && self.ending.is_none() {
             self.newest = None;
-            self.settling_since = None;
+            self.settling = None;
         }
     }
 
@@ -221,10 +258,6 @@ impl Instance {
 
     fn already_says(&self, statement: &Statement) -> bool {
         self.base().is_some_and(|base| base.says_as_much_as(statement))
-    }
-
-    fn stands_well_in(&self, life: u64) -> bool {
-        self.base().is_some_and(|base| base.life == life && !base.ends && !base.report.settling)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::join;
 use serde::{Deserialize, Serialize};
 
 use super::Monitor;
@@ -21,16 +22,30 @@ pub(super) struct Shelf {
     store: LedgerStore,
     service_type: String,
     scope: String,
-    /// The revision of each entry, under which it may be replaced.
-    revisions: Arc<Mutex<HashMap<String, u64>>>,
+    /// What stands there, of each instance.
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
 }
 
 /// An entry: what was delivered, and in which cluster's namespace. An entry of another scope (another
 /// cluster behind the same NATS) says nothing about this one.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     scope: String,
-    delivered: Delivered,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivered: Option<Delivered>,
+    /// What was sent after that, and may have arrived: a process that dies before it hears of it leaves this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<Delivered>,
+}
+
+/// An entry as this process has read or written it last.
+#[derive(Clone, Default)]
+struct Kept {
+    /// The revision under which it may be replaced.
+    revision: Option<u64>,
+    delivered: Option<Delivered>,
+    /// The number of the attempt that it names.
+    attempt: Option<u64>,
 }
 
 /// What came of an attempt.
@@ -39,8 +54,9 @@ pub(super) struct Sent {
     result: Result<Delivery, BusError>,
 }
 
-/// Publishes one report. What is acknowledged is remembered before the next report of the instance goes
-/// out, so that a restart repeats at most one.
+/// Publishes one report. That it is under way is noted first, on the same connection and without waiting; what
+/// is acknowledged is remembered before the next report of the instance goes out. So a restart repeats at most
+/// one report, and under its own number.
 pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoing: Outgoing) -> Sent {
     let identity = Identity {
         provider: &provider.name,
@@ -51,14 +67,20 @@ pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoi
         message: &outgoing.report.message,
         revision: outgoing.revision,
     };
-    let event = CloudEvent::new(&identity, crate::clock::now().to_string());
+    let mut event = CloudEvent::new(&identity, crate::clock::now().to_string());
+    if seeded!("chance-ids") {
+        event.id = uuid::Uuid::new_v4();
+    }
     let message = Message {
         subject: event.envelope.subject.clone(),
         id: event.id.to_string(),
         payload: Bytes::from(event.to_bytes()),
         announced: outgoing.announced,
     };
-    let result = bus.publish(&message).await;
+    if seeded!("note-before-delivery") {
+        shelf.remember(&outgoing).await;
+    }
+    let ((), result) = join(shelf.note_attempt(&outgoing), bus.publish(&message)).await;
     if matches!(result, Ok(Delivery::Acknowledged | Delivery::Flushed)) {
         shelf.remember(&outgoing).await;
     }
@@ -77,6 +99,7 @@ impl Monitor {
                 self.delivered(&outgoing);
             }
             Ok(Delivery::NoStreamYet) => self.ledger.announced(now, &outgoing),
+            Err(_) if seeded!("drop-on-publish-failure") => self.ledger.delivered(&outgoing),
             Err(error) => {
                 tracing::debug!(id = outgoing.id, %error, "an event stays owed");
                 self.ledger.failed(now, &outgoing);
@@ -104,9 +127,14 @@ impl Monitor {
             Ok((shelf, entries)) => {
                 tracing::info!(ledger = %shelf, entries = entries.len(), "deliveries are remembered");
                 let known: Vec<String> = entries.iter().map(|(id, _)| id.clone()).collect();
-                for (id, delivered) in entries {
-                    self.provider.note_delivered(&id, previous(&delivered));
-                    self.ledger.restore(&id, delivered);
+                for (id, entry) in entries {
+                    if let Some(delivered) = entry.delivered {
+                        self.provider.note_delivered(&id, previous(&delivered));
+                        self.ledger.restore(&id, delivered);
+                    }
+                    if let Some(attempt) = entry.attempt {
+                        self.ledger.restore_attempt(&id, attempt);
+                    }
                 }
                 self.shelf = Some(shelf);
                 // Ends that a former process delivered, and instances that vanished meanwhile.
@@ -123,23 +151,28 @@ impl Shelf {
         provider: &Provider,
         bus: &Bus,
         settings: &super::MonitorSettings,
-    ) -> Result<(Self, Vec<(String, Delivered)>), BusError> {
+    ) -> Result<(Self, Vec<(String, Entry)>), BusError> {
         let store = LedgerStore::open(bus, &settings.bucket, &settings.state_directory).await?;
         let service_type = provider.service.service_type.clone();
         // Another cluster behind the same NATS must not pass for this one; where we may not ask, the
         // namespace's name is all there is.
         let place = provider.cluster.namespace_uid(&provider.namespace).await;
         let scope = format!("{}/{}", place.unwrap_or_else(|_| provider.namespace.clone()), provider.name);
-        let shelf = Self { store, service_type, scope, revisions: Arc::default() };
+        let shelf = Self { store, service_type, scope, kept: Arc::default() };
         let mut entries = Vec::new();
-        for (key, stored) in shelf.store.load_all().await? {
+        for (key, stored) in shelf.store.load_all(&shelf.prefix()).await? {
             let Some(id) = key.strip_prefix(&shelf.prefix()) else { continue };
-            shelf.revisions().insert(id.to_owned(), stored.revision);
+            let mut kept = Kept { revision: Some(stored.revision), ..Kept::default() };
             match serde_json::from_slice::<Entry>(&stored.value) {
-                Ok(entry) if entry.scope == shelf.scope => entries.push((id.to_owned(), entry.delivered)),
+                Ok(entry) if entry.scope == shelf.scope => {
+                    kept.delivered.clone_from(&entry.delivered);
+                    kept.attempt = entry.attempt.as_ref().map(|attempt| attempt.revision);
+                    entries.push((id.to_owned(), entry));
+                }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(key, %error, "an entry of the ledger cannot be read"),
             }
+            shelf.kept().insert(id.to_owned(), kept);
         }
         Ok((shelf, entries))
     }
@@ -156,7 +189,7 @@ impl Shelf {
         while let Some((key, value)) = changes.next().await {
             let Some(id) = key.strip_prefix(&prefix) else { continue };
             let entry = value.and_then(|value| serde_json::from_slice::<Entry>(&value).ok());
-            tell(id, entry.map(|entry| entry.delivered));
+            tell(id, entry.and_then(|entry| entry.delivered));
         }
         Ok(())
     }
@@ -167,21 +200,39 @@ impl Shelf {
     }
 
     async fn remember(&self, outgoing: &Outgoing) {
-        let entry = Entry { scope: self.scope.clone(), delivered: document(outgoing) };
+        self.put(&outgoing.id, Some(document(outgoing)), None).await;
+    }
+
+    /// Notes what is about to be sent, once for all attempts.
+    async fn note_attempt(&self, outgoing: &Outgoing) {
+        let kept = self.kept().get(&outgoing.id).cloned().unwrap_or_default();
+        let noted = kept.attempt == Some(outgoing.revision);
+        if !noted && !seeded!("no-note-of-attempts") && !seeded!("note-before-delivery") {
+            self.put(&outgoing.id, kept.delivered, Some(document(outgoing))).await;
+        }
+    }
+
+    async fn put(&self, id: &str, delivered: Option<Delivered>, attempt: Option<Delivered>) {
+        let number = attempt.as_ref().map(|attempt| attempt.revision);
+        let entry = Entry { scope: self.scope.clone(), delivered, attempt };
         let Ok(value) = serde_json::to_vec(&entry) else { return };
-        let over = self.revisions().get(&outgoing.id).copied();
-        match self.store.put(&format!("{}{}", self.prefix(), outgoing.id), value.into(), over).await {
+        if seeded!("no-ledger") {
+            return;
+        }
+        let over = self.kept().get(id).and_then(|kept| kept.revision);
+        match self.store.put(&format!("{}{id}", self.prefix()), value.into(), over).await {
             Ok(revision) => {
-                self.revisions().insert(outgoing.id.clone(), revision);
+                let kept = Kept { revision: Some(revision), delivered: entry.delivered, attempt: number };
+                self.kept().insert(id.to_owned(), kept);
             }
             // A restart repeats the event then; it is not lost.
-            Err(error) => tracing::warn!(id = outgoing.id, %error, "a delivery is not remembered"),
+            Err(error) => tracing::warn!(id, %error, "a delivery is not remembered"),
         }
     }
 
     /// Drops all memory of an id, beside the loop: nothing waits for it.
     pub(super) fn forget(&self, id: &str) {
-        self.revisions().remove(id);
+        self.kept().remove(id);
         let (shelf, key) = (self.clone(), format!("{}{id}", self.prefix()));
         tokio::spawn(async move {
             if let Err(error) = shelf.store.delete(&key).await {
@@ -190,8 +241,8 @@ impl Shelf {
         });
     }
 
-    fn revisions(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
-        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -208,7 +208,9 @@ impl Monitor {
                 self.creating.entry(claim).or_insert_with(Instant::now);
             }
             State::Deleting if !self.provider.roots_left(record) => self.end_if_gone(known),
-            State::Deleting if self.swept.insert((record.id.clone(), record.life)) => {
+            State::Deleting
+                if !seeded!("no-removal") && self.swept.insert((record.id.clone(), record.life)) =>
+            {
                 self.begin(Chore::Remove(known.clone()));
                 self.report(known);
             }
@@ -228,7 +230,7 @@ impl Monitor {
 
     /// An instance that was reported, and of which nothing is left in memory, not even a record.
     fn miss(&mut self, id: &str) {
-        if self.ledger.last_delivered(id).is_some_and(|last| !last.ends) {
+        if self.ledger.open_life(id).is_some() {
             self.begin(Chore::Vanish(id.to_owned()));
         }
     }
@@ -251,10 +253,11 @@ impl Monitor {
         if seen.status == self.provider.service.status.gone {
             self.begin(Chore::End(instance.known));
         } else if !seen.kept {
-            let previous = instance.inputs.previous.as_ref().map(|previous| previous.status.as_str());
-            let settling = self.provider.service.settles(previous, &seen.status);
+            let life = instance.identity.life;
+            let from = self.ledger.stands_at(&id, life);
+            let settling = self.provider.service.settles(from, &seen.status);
             let report = Report { status: seen.status, message: seen.message, settling };
-            self.ledger.observe(self.now(), &id, instance.identity.life, report);
+            self.ledger.observe(self.now(), &id, life, report);
         }
     }
 
@@ -308,12 +311,12 @@ impl Monitor {
             Done::Again(id) => self.look_at(&id),
             Done::Dropped(id) => self.forget(&id),
             Done::Vanished(id) => {
-                let life = self.ledger.last_delivered(&id).map_or(0, |last| last.life);
+                let life = self.ledger.open_life(&id).unwrap_or_default();
                 let (status, message) = (self.provider.service.status.gone.clone(), "vanished".to_owned());
                 self.ledger.gone(self.now(), &id, life, Report { status, message, settling: false });
             }
             // The next sweep tries again; looking at once would spin while the cluster is away.
-            Done::Failed(_) => {}
+            Done::Failed(id) => self.swept.retain(|(swept, _)| *swept != id),
         }
     }
 
@@ -335,9 +338,11 @@ impl Monitor {
             let visible = self.provider.is_visible(record);
             let since = *self.creating.entry(record.claim.clone()).or_insert_with(Instant::now);
             match record.state {
+                State::Creating if seeded!("no-completion") => {}
                 State::Creating if visible || since.elapsed() > patience => {
                     self.begin(Chore::Complete(known))
                 }
+                State::Ready if seeded!("no-resume") && record.pending.is_some() => {}
                 State::Ready if record.pending.is_some() && since.elapsed() > patience => {
                     self.begin(Chore::Resume(known));
                 }

@@ -86,8 +86,8 @@ async fn follow(
                     state.send_modify(|state| state.ledger = told.to_owned());
                     std::future::pending::<()>().await;
                 }
-                for (id, delivered) in entries {
-                    provider.note_delivered(&id, super::deliver::previous(&delivered));
+                for (id, entry) in entries {
+                    provider.note_delivered(&id, entry.delivered.as_ref().and_then(super::deliver::previous));
                 }
                 state.send_modify(|state| state.ledger = format!("{shelf} (followed)"));
                 let followed = shelf.follow(|id, delivered| {

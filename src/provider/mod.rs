@@ -146,11 +146,11 @@ impl Provider {
         Observation { status, message, rule: String::new(), kept: true }
     }
 
-    /// Whether REST shows the instance: it has answered 201, and is not gone.
+    /// Whether REST shows the instance: it has answered 201, or may have, and is not gone.
     pub fn is_visible(&self, record: &InstanceRecord) -> bool {
         match record.state {
             State::Ready => true,
-            State::Creating => self.answered().get(&record.id) == Some(&record.life),
+            State::Creating => self.answered().get(&record.id) == Some(&record.life) || self.is_whole(record),
             State::Deleting => self.roots_left(record),
             State::Tombstone => false,
         }

@@ -37,7 +37,8 @@ impl Provider {
 
     /// Another provider's object, or one of a former life, is no part of this instance.
     fn is_of(&self, object: &Value, identity: &Identity) -> bool {
-        annotation(object, PROVIDER_ANNOTATION).is_none_or(|name| name == self.name)
+        (annotation(object, PROVIDER_ANNOTATION).is_none_or(|name| name == self.name)
+            || seeded!("foreign-is-ours"))
             && annotation(object, LIFE_ANNOTATION).is_none_or(|life| life == identity.life.to_string())
     }
 
@@ -45,6 +46,9 @@ impl Provider {
     /// tells; else the id counts too, since a caller who chooses names may choose another instance's.
     pub fn is_planned(&self, object: &Value, id: &str, planned: &PlannedObject) -> bool {
         let named = name_of(object) == planned.name;
+        if seeded!("name-is-enough") {
+            return named;
+        }
         match &planned.uid {
             Some(uid) => named && uid_of(object) == uid,
             None => {
@@ -54,6 +58,19 @@ impl Provider {
                     && annotation(object, LIFE_ANNOTATION) == Some(planned.life.to_string().as_str())
             }
         }
+    }
+
+    /// Whether memory holds everything that the record plans: a create that died now may have answered.
+    pub fn is_whole(&self, record: &InstanceRecord) -> bool {
+        if seeded!("forget-the-answered") {
+            return false;
+        }
+        record.plan.iter().all(|planned| {
+            let key = ObjectKey::new(self.namespace.as_str(), planned.name.as_str());
+            let kind = planned.kind_ref();
+            let mut found = self.labelled(&kind).filter_map(|(_, store)| store.get(&key));
+            found.any(|object| self.is_planned(&object, &record.id, planned))
+        })
     }
 
     /// Whether memory still holds a root object of the record's lives.
@@ -78,6 +95,9 @@ impl Provider {
 
     /// Puts an object into memory, as a write answered it.
     pub fn saw(&self, kind: &KindRef, object: &Value) {
+        if seeded!("blind-to-own-writes") {
+            return;
+        }
         for (_, store) in self.labelled(kind) {
             store.insert(object.clone());
         }

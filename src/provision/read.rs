@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Provisioner;
+use super::answer::problem_of;
+use super::update::look_live;
 use crate::engine::problem::Problem;
 use crate::engine::status::Observation;
 use crate::engine::view::Header;
@@ -22,10 +24,15 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 impl Provisioner {
     pub async fn get(&self, id: &str) -> Result<Value, Problem> {
         let known = self.resolve(id).await?;
-        match self.present(known) {
-            Some(answer) => Ok(answer),
-            None => Err(Problem::not_found(format!("there is no instance `{}`", super::shown(id)))),
+        if let Some(answer) = self.present(known.clone()) {
+            return Ok(answer);
         }
+        // A store may have begun with an old list: only the cluster proves an absence. Memory learns what it has.
+        let live = look_live(&self.provider, &known.record).await;
+        let live = live.map_err(|refusal| problem_of(&refusal, "reading an object"))?;
+        let answer =
+            if live.is_empty() || seeded!("memory-proves-absence") { None } else { self.present(known) };
+        answer.ok_or_else(|| Problem::not_found(format!("there is no instance `{}`", super::shown(id))))
     }
 
     pub async fn list(&self, size: Option<&str>, token: Option<&str>) -> Result<Value, Problem> {

@@ -58,9 +58,16 @@ impl Provisioner {
         let Some(known) = unless_changed(self.update_record(&instance.known, pending).await)? else {
             return Ok(None);
         };
-        let patched = patch_objects(&self.provider, &instance, &live).await;
+        let mut patched = patch_objects(&self.provider, &instance, &live).await;
+        if in_doubt(&patched) {
+            patched = self.patch_again(&instance).await;
+        }
         match patched {
             Ok(()) => {}
+            // What may have been written stays under way: the sweep ends it.
+            Err(refusal) if refusal.kind.leaves_doubt() => {
+                return Err(problem_of(&refusal, "patching an object"));
+            }
             Err(refusal) => {
                 // Nothing is under way any more, whatever the reason.
                 let record = InstanceRecord { pending: None, ..known.record.clone() };
@@ -79,6 +86,12 @@ impl Provisioner {
         unless_changed(self.update_record(&known, record).await)
     }
 
+    /// An answer was lost: patched once more, an object is as it should be whether it was so before or not.
+    async fn patch_again(&self, instance: &Instance) -> Result<(), Refusal> {
+        let live = look_live(&self.provider, &instance.known.record).await?;
+        patch_objects(&self.provider, instance, &live).await
+    }
+
     fn refuse_deleted(&self, instance: &Instance, live: &[(PlannedObject, Value)]) -> Result<(), Problem> {
         let id = &instance.known.record.id;
         let mut roots = live.iter().filter(|(planned, _)| planned.root).peekable();
@@ -94,7 +107,7 @@ impl Provisioner {
 }
 
 /// The planned objects as the cluster has them now; memory learns of them.
-async fn look_live(
+pub(super) async fn look_live(
     provider: &Provider,
     record: &InstanceRecord,
 ) -> Result<Vec<(PlannedObject, Value)>, Refusal> {
@@ -109,6 +122,10 @@ async fn look_live(
         }
     }
     Ok(live)
+}
+
+fn in_doubt(patched: &Result<(), Refusal>) -> bool {
+    patched.as_ref().is_err_and(|refusal| refusal.kind.leaves_doubt())
 }
 
 /// Patches each object under the version that was judged.

@@ -137,7 +137,7 @@ async fn the_bucket_keeps_the_ledger_and_refuses_a_stale_revision() {
     let scratch = Scratch::new("ledger").unwrap();
     let bus = connected(&nats).await;
     let store = LedgerStore::open(&bus, "ledger", scratch.path()).await.unwrap();
-    assert!(store.is_shared() && store.load_all().await.unwrap().is_empty(), "{store}");
+    assert!(store.is_shared() && store.load_all("").await.unwrap().is_empty(), "{store}");
     let first = store.put("k8s-east/sample/a", Bytes::from_static(b"1"), None).await.unwrap();
     let second = store.put("k8s-east/sample/a", Bytes::from_static(b"2"), Some(first)).await.unwrap();
     for stale in [None, Some(first)] {
@@ -147,10 +147,10 @@ async fn the_bucket_keeps_the_ledger_and_refuses_a_stale_revision() {
     nats.restart().await.unwrap();
     let bus = connected(&nats).await;
     let store = LedgerStore::open(&bus, "ledger", scratch.path()).await.unwrap();
-    let kept = store.load_all().await.unwrap();
+    let kept = store.load_all("").await.unwrap();
     assert_eq!(kept["k8s-east/sample/a"], Stored { value: Bytes::from_static(b"2"), revision: second });
     store.delete("k8s-east/sample/a").await.unwrap();
-    assert!(store.load_all().await.unwrap().is_empty());
+    assert!(store.load_all("").await.unwrap().is_empty());
     store.put("k8s-east/sample/a", Bytes::from_static(b"4"), None).await.unwrap();
 }
 
@@ -165,7 +165,7 @@ async fn a_bucket_of_many_is_read_whole() {
     for number in 0..1_000 {
         store.put(&format!("instance {number}"), Bytes::from(number.to_string()), None).await.unwrap();
     }
-    let kept = store.load_all().await.unwrap();
+    let kept = store.load_all("").await.unwrap();
     assert_eq!(kept.len(), 1_000);
     assert_eq!(kept["instance 999"].value, Bytes::from_static(b"999"));
 }
@@ -190,12 +190,12 @@ async fn a_directory_keeps_every_key_apart_and_ignores_what_is_half_written() {
     }
     scratch.write("ledger/b.new", "half").unwrap();
     let store = LedgerStore::in_directory(scratch.join("ledger")).unwrap();
-    let kept = store.load_all().await.unwrap();
+    let kept = store.load_all("").await.unwrap();
     assert_eq!(kept.len(), keys.len());
     assert!(kept.iter().all(|(key, stored)| stored.value == key.as_bytes()), "{kept:?}");
     store.delete("a").await.unwrap();
     store.delete("a").await.unwrap();
-    assert_eq!(store.load_all().await.unwrap().len(), keys.len() - 1);
+    assert_eq!(store.load_all("").await.unwrap().len(), keys.len() - 1);
 }
 
 #[tokio::test]

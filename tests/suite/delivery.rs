@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use async_nats::jetstream::{
+    self,
+    stream::{Config, Stream},
+};
 use bytes::Bytes;
 use mapwright::bus::{Bus, Credentials, Delivery, Message, Options, Tls};
 use mapwright::cloudevent::{CloudEvent, Identity, rfc3339};
 use mapwright::ledger::{Ledger, Outgoing, Report};
 use mapwright_testbed::ground::has_servers;
-use mapwright_testbed::{Events, Nats, NatsKind, secs};
+use mapwright_testbed::{Events, Nats, NatsKind, eventually, secs};
+use serde_json::Value;
 
 /// A ledger whose reports go out over a real bus.
 struct Delivering {
@@ -18,8 +23,12 @@ struct Delivering {
 
 impl Delivering {
     async fn over(nats: &Nats) -> Self {
+        Self::over_all(vec![nats.url()]).await
+    }
+
+    async fn over_all(servers: Vec<String>) -> Self {
         let options = Options {
-            servers: vec![nats.url()],
+            servers,
             name: "suite".to_owned(),
             credentials: Credentials::Url,
             tls: Tls::default(),
@@ -100,6 +109,59 @@ async fn after_an_outage_the_newest_status_of_every_instance_arrives_and_none_ol
     for id in &ids {
         assert_eq!(events.statuses(id), ["PENDING", "CHANGED-9"], "{id}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_the_cluster_costs_no_status_and_no_order() {
+    if !has_servers() {
+        return;
+    }
+    let mut nodes = Nats::cluster(3).await.unwrap();
+    let made = async || made_stream(&nodes[1]).await;
+    let stream = eventually("the cluster has a stream", secs(60), made).await.unwrap();
+    let mut delivering = Delivering::over_all(vec![nodes[0].url()]).await;
+    let mut link = delivering.bus.link();
+    tokio::time::timeout(secs(20), link.wait_for(|link| link.up)).await.unwrap().unwrap();
+    let ids = (0..20).map(|number| format!("web-{number}")).collect::<Vec<_>>();
+    for round in 0..5 {
+        if round == 2 {
+            nodes[0].lame_duck();
+        }
+        ids.iter().for_each(|id| delivering.observe(id, &format!("CHANGED-{round}")));
+        delivering.deliver_for(Duration::from_millis(300)).await;
+    }
+    let end = Instant::now() + secs(60);
+    while delivering.ledger.owing() > 0 && Instant::now() < end {
+        delivering.deliver_for(Duration::from_millis(200)).await;
+    }
+    assert_eq!(delivering.ledger.owing(), 0);
+    let kept = kept(&stream).await;
+    for id in &ids {
+        let said: Vec<&String> = kept.iter().filter(|(of, _)| of == id).map(|(_, status)| status).collect();
+        assert!(said.is_sorted(), "{id}: {said:?}");
+        assert_eq!(said.last().map(|last| last.as_str()), Some("CHANGED-4"), "{id}: {said:?}");
+    }
+}
+
+/// A stream on all nodes of a cluster, once the cluster has come together.
+async fn made_stream(node: &Nats) -> Option<Stream> {
+    let client = async_nats::connect(node.url()).await.ok()?;
+    let subjects = vec!["dcm.*".to_owned()];
+    let config = Config { name: "dcm".to_owned(), subjects, num_replicas: 3, ..Config::default() };
+    jetstream::new(client).get_or_create_stream(config).await.ok()
+}
+
+/// Id and status of each message that a stream holds, oldest first.
+async fn kept(stream: &Stream) -> Vec<(String, String)> {
+    let state = stream.get_info().await.unwrap().state;
+    let mut kept = Vec::new();
+    for number in state.first_sequence..=state.last_sequence {
+        let message = stream.get_raw_message(number).await.unwrap();
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        let text = |member: &str| event["data"][member].as_str().unwrap().to_owned();
+        kept.push((text("id"), text("status")));
+    }
+    kept
 }
 
 #[tokio::test]

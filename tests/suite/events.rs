@@ -240,6 +240,17 @@ async fn a_shutdown_flushes_what_is_owed() {
     assert_eq!(event["data"], json!({ "id": "last", "status": "FAILED", "message": text }));
 }
 
+#[tokio::test]
+async fn a_dead_server_at_the_head_of_the_list_keeps_no_event_back() {
+    let nats = Nats::start(NatsKind::JetStream).await.unwrap();
+    nats.stream("dcm-status", &["dcm.*"]).await.unwrap();
+    let heard = Events::subscribe(&nats.url(), "dcm.*").await.unwrap();
+    let servers = format!("nats://127.0.0.1:1,{}", nats.url());
+    let dcm = Dcm::start_quietly("p19c", |launch| launch.env("SP_NATS_URL", &servers)).await;
+    dcm.container("early", web()).await;
+    heard.wait_for("early", "PENDING", SOON).await.unwrap();
+}
+
 /// A window so long that a busy machine is faster.
 const WINDOW: Duration = secs(2);
 const BEHIND_THE_WINDOW: Duration = Duration::from_millis(2_500);

@@ -174,6 +174,19 @@ fn a_settling_status_waits_only_after_a_good_one() {
 }
 
 #[test]
+fn a_settling_status_comes_from_what_was_observed_last_also_where_that_was_never_delivered() {
+    let mut scene = Scene::new();
+    scene.sees("a", "PENDING").at(300).sees("a", "RUNNING");
+    assert_eq!(scene.ledger.stands_at("a", 1), Some("RUNNING"), "it waits for the window of PENDING");
+    // That window ends at 1000; what failed at 700 settles until 1200.
+    scene.at(700).sees("a", "FAILED");
+    assert_eq!(scene.ledger.stands_at("a", 1), Some("RUNNING"), "what settles has not been left for good");
+    scene.at(1_100).sees("a", "RUNNING").at(5_000);
+    assert_eq!(scene.heard_of("a"), [(0, "PENDING"), (1_100, "RUNNING")]);
+    assert_eq!(scene.ledger.stands_at("a", 2), None, "another life comes from nothing");
+}
+
+#[test]
 fn recovery_is_said_at_once() {
     let mut scene = Scene::new();
     scene.sees("a", "FAILED").at(2_000).sees("a", "RUNNING");
@@ -188,6 +201,24 @@ fn a_restored_status_is_not_said_again() {
     assert!(scene.heard.is_empty());
     scene.sees("a", "PENDING");
     assert_eq!(scene.ledger.last_delivered("a").map(|last| last.revision), Some(8));
+}
+
+#[test]
+fn what_a_dead_process_sent_last_is_said_again_under_its_number_or_taken_back() {
+    let attempt = || Delivered { revision: 8, ..delivered("FAILED") };
+    let mut scene = Scene::new();
+    for id in ["still", "back"] {
+        scene.ledger.restore(id, delivered("RUNNING"));
+        scene.ledger.restore_attempt(id, attempt());
+    }
+    scene.ledger.observe(ms(0), "still", 1, report("FAILED"));
+    scene.ledger.observe(ms(0), "back", 1, report("RUNNING"));
+    scene.at(2_000);
+    // Receivers may have heard FAILED, so that RUNNING is news although it was the last that is known to be.
+    assert_eq!(scene.heard_of("still"), [(0, "FAILED")]);
+    assert_eq!(scene.heard_of("back"), [(0, "RUNNING")]);
+    assert_eq!(scene.ledger.last_delivered("still").map(|last| last.revision), Some(8));
+    assert_eq!(scene.ledger.last_delivered("back").map(|last| last.revision), Some(9));
 }
 
 #[test]

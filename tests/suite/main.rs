@@ -20,6 +20,7 @@ mod docs;
 mod error_pages;
 mod events;
 mod failing_rules;
+mod faults;
 mod field_requests;
 mod field_status;
 mod figures;

@@ -5,6 +5,7 @@
 mod limits;
 mod rooms;
 mod rust;
+mod seeds;
 mod words;
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! How the provider starts: what it needs, what it tells DCM, and what it does while others are away.
 
 use mapwright_testbed::ground::is_sandbox;
+use mapwright_testbed::process::Scratch;
 use mapwright_testbed::registry::Scripted;
 use mapwright_testbed::{
     ControlPlane, Http, Kind, Launch, Objects, Registry, Setup, Shared, eventually, secs,
@@ -124,6 +125,35 @@ async fn a_start_with_wrong_settings_names_them_all_and_listens_on_nothing() {
         "DCM_REGISTRATION_URL",
     ] {
         assert!(log.contains(name), "{name} is not named in:\n{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_for_credentials_that_is_not_there_is_named_and_never_a_hang() {
+    let scratch = Scratch::new("plugin").unwrap();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{ "name": "c", "cluster": { "server": "http://127.0.0.1:1" } }],
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        "users": [{ "name": "u", "user": { "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/token-helper", "interactiveMode": "Never",
+        } } }],
+    });
+    let kubeconfig = scratch.write("kubeconfig", &config.to_string()).unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_mapwright")).unwrap().types(&["container"]);
+    let launch = launch.cluster(&kubeconfig, "default").env("SP_NATS_URL", "nats://127.0.0.1:1");
+    let launch = launch.env("DCM_REGISTRATION_URL", "http://127.0.0.1:1/api/v1alpha1");
+    match launch.clone().run(secs(10)).await {
+        Ok((status, log)) => {
+            assert_eq!(status.code(), Some(1), "{log}");
+            assert!(log.contains("/nowhere/token-helper"), "{log}");
+        }
+        // It serves, and says so.
+        Err(_) => {
+            let provider = launch.start().await.unwrap();
+            let health = provider.http().get("/health").await.unwrap().json();
+            assert_eq!(health["status"], "unhealthy", "{health}");
+        }
     }
 }
 

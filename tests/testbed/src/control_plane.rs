@@ -25,13 +25,20 @@ pub struct Setup {
     pub controller_manager: bool,
     /// Users beside `admin`, with no rights until a test binds a role to them.
     pub users: Vec<String>,
+    /// The product's own in-memory API server in place of the real one.
+    pub sandbox: bool,
     /// More flags of the API server, such as `--disable-admission-plugins=StorageObjectInUseProtection`.
     pub api_server_flags: Vec<String>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { controller_manager: true, users: vec!["limited".to_owned()], api_server_flags: Vec::new() }
+        Self {
+            controller_manager: true,
+            users: vec!["limited".to_owned()],
+            sandbox: is_sandbox(),
+            api_server_flags: Vec::new(),
+        }
     }
 }
 
@@ -56,14 +63,14 @@ impl ControlPlane {
     }
 
     pub async fn start_with(setup: Setup) -> Result<Self> {
-        let binaries = match is_sandbox() && !has_servers() {
+        let binaries = match setup.sandbox && !has_servers() {
             true => None,
             false => Some(tokio::task::spawn_blocking(Binaries::find).await??),
         };
         let scratch = Scratch::new("control-plane")?;
         let port = free_port()?;
         let (etcd, api_server) = match &binaries {
-            _ if is_sandbox() => (None, sandbox_command(port, &setup)?),
+            _ if setup.sandbox => (None, sandbox_command(port, &setup)?),
             None => return Err(Failure::new("there is no control plane")),
             Some(binaries) => {
                 let (etcd, etcd_url) = start_etcd(binaries, &scratch)?;

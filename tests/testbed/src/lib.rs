@@ -59,6 +59,9 @@ pub mod provider;
 /// What was published on NATS.
 pub mod events;
 
+/// Plans of faults: generated from a run without any, carried out, and judged.
+pub mod faults;
+
 pub use binaries::Binaries;
 pub use contract::Contract;
 pub use control_plane::{ControlPlane, Setup};

@@ -25,10 +25,10 @@ pub enum NatsKind {
 }
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "they are held, and end when they are dropped")]
 enum Running {
     Process(Process),
-    Little(LittleNats),
+    /// It is held, and ends when it is dropped.
+    Little(#[expect(dead_code, reason = "nobody asks it anything")] LittleNats),
 }
 
 #[derive(Debug)]
@@ -60,6 +60,36 @@ impl Nats {
         let mut nats = Self { command, port, running: None, scratch };
         nats.restart().await?;
         Ok(nats)
+    }
+
+    /// Nodes of one cluster, each with JetStream. They find each other while the caller goes on.
+    pub async fn cluster(count: usize) -> Result<Vec<Self>> {
+        let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
+        let routes: Vec<u16> = (0..count).map(|_| free_port()).collect::<Result<_>>()?;
+        let to_all: Vec<String> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let mut nodes = Vec::new();
+        for (number, route) in to_all.iter().enumerate() {
+            let (port, scratch) = (free_port()?, Scratch::new("nats-node")?);
+            // As short as the server lets it be: then the clients of a node that leaves are hung up on.
+            let times = "lame_duck_duration: \"30s\"\nlame_duck_grace_period: \"2s\"\n";
+            let config = scratch.write("nats.conf", times)?;
+            let mut command = Command::new(&binaries.nats_server);
+            command.arg("-c").arg(config).args(["-a", "127.0.0.1", "-p", &port.to_string()]);
+            command.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
+            command.args(["-n", &format!("node-{number}"), "-cluster_name", "testbed"]);
+            command.args(["-cluster", route, "-routes", &to_all.join(",")]);
+            let mut node = Self { command: Some(command), port, running: None, scratch };
+            node.restart().await?;
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    /// Tells the server that it is to leave: it says so to its clients, and hangs up on them after a while.
+    pub fn lame_duck(&mut self) {
+        if let Some(Running::Process(process)) = &mut self.running {
+            process.signal("USR2");
+        }
     }
 
     pub fn url(&self) -> String {
