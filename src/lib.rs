@@ -16,6 +16,7 @@
 //! - [`provider`]: one service type at work: its mapping, its stores, its records.
 //! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
 //! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
+//! - [`metrics`]: figures in the text format of Prometheus. Knows not what is counted.
 //! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
 //! - [`leader`]: which of several replicas speaks. Knows no mapping and no bus.
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
@@ -43,6 +44,7 @@ pub mod http;
 pub mod kinds;
 pub mod leader;
 pub mod ledger;
+pub mod metrics;
 pub mod monitor;
 pub mod openapi;
 pub mod provider;

@@ -38,6 +38,9 @@ pub trait Resources: Send + Sync + 'static {
     /// The OpenAPI document of all collections, as JSON text.
     fn openapi(&self) -> String;
 
+    /// The figures of the process, in the text format of Prometheus.
+    fn metrics(&self) -> String;
+
     /// The health of one collection, or of the whole process. Must answer within two seconds.
     fn health(&self, collection: Option<&str>) -> impl Future<Output = Value> + Send;
 
