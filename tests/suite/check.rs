@@ -117,6 +117,37 @@ fn a_mistake_of_one_mapping_does_not_hide_those_of_another() {
 }
 
 #[test]
+fn two_mappings_of_one_service_type_and_collection_are_told_at_the_second() {
+    let folder = Folder::sound("same-names");
+    for (path, text) in base() {
+        folder.write(&path.replace("/web/", "/weblog/"), &text);
+    }
+    let ran = folder.check(&[]);
+    assert_eq!(ran.status.code(), Some(1));
+    for (place, what) in [("2:18", "service type `web`"), ("3:18", "collection `webs`")] {
+        let message = format!("error[duplicate-name]: mappings/web/mapping.toml has the {what} already");
+        assert!(err(&ran).contains(&message), "{}", err(&ran));
+        assert!(err(&ran).contains(&format!("--> mappings/weblog/mapping.toml:{place}")), "{}", err(&ran));
+    }
+    assert!(err(&ran).contains("\n2 mistakes;"), "{}", err(&ran));
+}
+
+#[test]
+fn what_nests_ten_thousand_levels_is_a_mistake_and_no_crash() {
+    let chain = format!("deployment{}", ".status".repeat(10_000));
+    let nots = format!("{}deployment", "not ".repeat(10_000));
+    let brackets = format!("{}deployment{}", "[".repeat(10_000), "]".repeat(10_000));
+    for (name, deep) in [("chain", chain), ("nots", nots), ("brackets", brackets)] {
+        let folder = Folder::sound(&format!("deep-{name}"));
+        folder.change("mappings/web/mapping.toml", "not deployment", &deep);
+        folder.change("mappings/web/deployment.yaml", "spec.image", &format!("{deep} }}}}-{{{{ {deep}"));
+        let ran = folder.check(&[]);
+        assert_eq!(ran.status.code(), Some(1), "{name}: {:.400}", err(&ran));
+        assert!(err(&ran).contains("error[too-deep]: this expression nests deeper than 100 levels"));
+    }
+}
+
+#[test]
 fn where_nothing_is_checked_the_exit_code_is_2_and_standard_error_says_why() {
     let empty = Folder::new("empty");
     empty.write("schemas/web.json", "{}");
