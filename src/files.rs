@@ -51,15 +51,19 @@ impl MappingRoot {
 
     /// Every file, under its name from the root's parent.
     pub fn read(&self) -> Result<Files, Unreadable> {
-        let texts = self.bytes()?.into_iter().map(|(name, (path, bytes))| {
-            let text = String::from_utf8(bytes);
-            let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            Ok((name, text.map_err(|error| Unreadable { path, error: invalid(error.utf8_error()) })?))
-        });
-        texts.collect()
+        texts(self.bytes()?)
     }
 
-    /// The same where a file may be no text: each that is none is reported, and stands there with U+FFFD for
+    /// The schemas alone, of a root that may have no mappings yet; none where it has no schemas either.
+    pub fn read_schemas(&self) -> Result<Files, Unreadable> {
+        let mut files = Bytes::new();
+        if self.schemas.is_dir() {
+            read_folder(&self.schemas, "schemas", &mut files)?;
+        }
+        texts(files)
+    }
+
+    /// Every file, where one may be no text: each that is none is reported, and stands there with U+FFFD for
     /// what is no character, so that it hides nothing of what the others say.
     pub fn read_all(&self, findings: &mut Findings) -> Result<Files, Unreadable> {
         let mut files = Files::new();
@@ -87,6 +91,15 @@ impl MappingRoot {
 
 /// Files by their names from the root's parent: where each is, and what it holds.
 type Bytes = BTreeMap<String, (PathBuf, Vec<u8>)>;
+
+fn texts(files: Bytes) -> Result<Files, Unreadable> {
+    let texts = files.into_iter().map(|(name, (path, bytes))| {
+        let text = String::from_utf8(bytes);
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        Ok((name, text.map_err(|error| Unreadable { path, error: invalid(error.utf8_error()) })?))
+    });
+    texts.collect()
+}
 
 /// What is in a folder, sorted by name.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
