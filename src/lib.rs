@@ -3,6 +3,7 @@
 //! The modules in the order in which a request meets them, and what each does *not* know:
 //!
 //! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
+//! - [`clock`]: the wall clock and the chance of all rooms, of which a simulated run has its own.
 //! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
 //! - [`revision`]: the files of a root as one whole: read, checked, told apart by a digest. Serves nothing.
 //! - [`cases`]: tests as data: reads folders of cases and runs them. Asks no cluster.
@@ -34,6 +35,7 @@ pub mod app;
 pub mod bus;
 pub mod cases;
 pub mod cli;
+pub mod clock;
 pub mod cloudevent;
 pub mod cluster;
 pub mod files;
