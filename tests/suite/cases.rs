@@ -49,7 +49,8 @@ fn a_case_that_names_what_is_not_there_says_so_and_does_not_pass() {
     let case = "operation: create\nid: No Id\nprevious: {status: RUNING}\nassert:\n  - {path: /manifests/clam, absent: true}\n  - {path: /view/status, value: PENDNG}\n";
     root.write("testdata/cases/storage/small/case.yaml", case);
     let suite = Suite::open(&mut Mappings::read(&root.path("")).unwrap(), "", false).unwrap();
-    let ran = suite.run(1);
+    let simulator = Simulator::default();
+    let ran = suite.run(1, &|service, story| simulator.play(service, story));
     let said = ran.results[0].mistakes.to_string();
     assert_eq!(ran.results[0].outcome, Outcome::Malformed, "{said}");
     for words in [
