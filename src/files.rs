@@ -7,7 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::engine::diagnostic::Findings;
 use crate::engine::service::Files;
+use crate::engine::source::Source;
 
 /// A mapping root that could not be read.
 #[derive(Debug)]
@@ -49,11 +51,54 @@ impl MappingRoot {
 
     /// Every file, under its name from the root's parent.
     pub fn read(&self) -> Result<Files, Unreadable> {
-        let mut files = BTreeMap::new();
+        texts(self.bytes()?)
+    }
+
+    /// The schemas alone, of a root that may have no mappings yet; none where it has no schemas either.
+    pub fn read_schemas(&self) -> Result<Files, Unreadable> {
+        let mut files = Bytes::new();
+        if self.schemas.is_dir() {
+            read_folder(&self.schemas, "schemas", &mut files)?;
+        }
+        texts(files)
+    }
+
+    /// Every file, where one may be no text: each that is none is reported, and stands there with U+FFFD for
+    /// what is no character, so that it hides nothing of what the others say.
+    pub fn read_all(&self, findings: &mut Findings) -> Result<Files, Unreadable> {
+        let mut files = Files::new();
+        for (name, (_, bytes)) in self.bytes()? {
+            if let Err(error) = std::str::from_utf8(&bytes) {
+                let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                let source = Source::new(name.as_str(), String::from_utf8_lossy(&bytes));
+                let place = sound.len()..sound.len() + char::REPLACEMENT_CHARACTER.len_utf8();
+                let message = format!("the file is not UTF-8 from its byte {} on", sound.len() + 1);
+                let help = "save it as UTF-8";
+                findings.add_with_help(&source, &place, "unreadable-file", message, Some(help));
+            }
+            files.insert(name, String::from_utf8_lossy(&bytes).into_owned());
+        }
+        Ok(files)
+    }
+
+    fn bytes(&self) -> Result<Bytes, Unreadable> {
+        let mut files = Bytes::new();
         read_folder(&self.mappings, "mappings", &mut files)?;
         read_folder(&self.schemas, "schemas", &mut files)?;
         Ok(files)
     }
+}
+
+/// Files by their names from the root's parent: where each is, and what it holds.
+type Bytes = BTreeMap<String, (PathBuf, Vec<u8>)>;
+
+fn texts(files: Bytes) -> Result<Files, Unreadable> {
+    let texts = files.into_iter().map(|(name, (path, bytes))| {
+        let text = String::from_utf8(bytes);
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        Ok((name, text.map_err(|error| Unreadable { path, error: invalid(error.utf8_error()) })?))
+    });
+    texts.collect()
 }
 
 /// What is in a folder, sorted by name.
@@ -67,7 +112,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     Ok(paths)
 }
 
-fn read_folder(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Unreadable> {
+fn read_folder(folder: &Path, prefix: &str, files: &mut Bytes) -> Result<(), Unreadable> {
     for path in entries(folder)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.starts_with('.') {
@@ -77,8 +122,8 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Unr
         if path.is_dir() {
             read_folder(&path, &key, files)?;
         } else if ["toml", "yaml", "yml", "json"].iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
-            let text = fs::read_to_string(&path).map_err(|error| Unreadable { path: path.clone(), error })?;
-            files.insert(key, text);
+            let bytes = fs::read(&path).map_err(|error| Unreadable { path: path.clone(), error })?;
+            files.insert(key, (path, bytes));
         }
     }
     Ok(())

@@ -30,19 +30,21 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> End {
     let root = MappingRoot::at(&arguments.root);
-    let read = root.types().and_then(|types| root.read().map(|files| (types, files)));
+    let mut unread = Findings::default();
+    let read = root.types().and_then(|types| root.read_all(&mut unread).map(|files| (types, files)));
     let (types, files) = match read {
         Ok(read) => read,
         Err(unreadable) => {
-            eprintln!("{unreadable}; DIR is the folder that holds `mappings` and `schemas`");
-            return End::Usage;
+            let why = format!("{unreadable}; DIR is the folder that holds `mappings` and `schemas`");
+            return nothing(arguments, "unreadable-file", why, &unreadable.path);
         }
     };
     if !types.iter().any(|name| holds_a_mapping(&files, name)) {
-        eprintln!("there is no mapping in {}: mapping.toml of a folder is one", root.mappings.display());
-        return End::Usage;
+        let folder = root.mappings.display();
+        let why = format!("there is no mapping in {folder}: mapping.toml of a folder is one");
+        return nothing(arguments, "missing-mapping", why, &root.mappings);
     }
-    let (report, findings) = look(&arguments.root, &files, &types);
+    let (report, findings) = look(&arguments.root, &files, &types, unread);
     if !findings.is_empty() {
         eprintln!("{}\n{}", findings.painted(colour()), summary(findings.len()));
     }
@@ -53,17 +55,36 @@ pub(super) fn run(arguments: &Arguments) -> End {
     if findings.is_empty() { End::Success } else { End::Findings }
 }
 
-/// Everything that is wrong: first in the kinds that the files define, then in each mapping.
-fn look(root: &Path, files: &Files, types: &[String]) -> (Report, Findings) {
+/// Where nothing can be checked, the reports say so as well.
+fn nothing(arguments: &Arguments, code: &str, why: String, path: &Path) -> End {
+    eprintln!("{why}");
+    let file = path.display().to_string().trim_start_matches("./").to_owned();
+    let findings = vec![Finding::at_the_beginning(code, why, file.clone())];
+    let check = Check { group: "files".to_owned(), name: file, malformed: true, findings };
+    if let Err(message) = (Report { command: "check", checks: vec![check] }).write(&arguments.report) {
+        eprintln!("{message}");
+    }
+    End::Usage
+}
+
+/// Everything that is wrong: first with files that are no text, then in the kinds that the files define, then
+/// in each mapping.
+fn look(root: &Path, files: &Files, types: &[String], mut unread: Findings) -> (Report, Findings) {
     let mut report = Report { command: "check", checks: Vec::new() };
     let mut findings = Findings::default();
     let kinds = kinds::of(files, &mut findings);
-    findings.place_below(&prefix(root));
-    if !findings.is_empty() {
-        let (group, name) = ("kinds".to_owned(), "schemas/crds".to_owned());
-        let findings = findings.iter().map(Finding::from).collect();
-        report.checks.push(Check { group, name, malformed: false, findings });
+    for (group, name, found) in
+        [("files", "mappings and schemas", &mut unread), ("kinds", "schemas/crds", &mut findings)]
+    {
+        found.place_below(&prefix(root));
+        if !found.is_empty() {
+            let (group, name) = (group.to_owned(), name.to_owned());
+            let findings = found.iter().map(Finding::from).collect();
+            report.checks.push(Check { group, name, malformed: false, findings });
+        }
     }
+    let (kinds_found, mut findings) = (findings, unread);
+    findings.append(kinds_found);
     for name in types {
         let mut found = mistakes(files, name, &kinds);
         found.place_below(&prefix(root));

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::offline::{Offline, Prepared, Root, Stop, items, load, read_document};
 use super::{End, result};
+use crate::engine::diagnostic::nearest;
 use crate::engine::explain::one_line;
 use crate::engine::inputs::Previous;
 use crate::engine::provenance::{Field, Input, TracedObject, pointer_of};
@@ -149,6 +150,12 @@ fn status(
     objects: &Path,
     previous: Option<&str>,
 ) -> Result<String, Stop> {
+    let values: Vec<&str> = service.status.values.iter().map(String::as_str).collect();
+    if let Some(word) = previous.filter(|word| !values.contains(word)) {
+        let help = nearest(word, values.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let help = help.unwrap_or_else(|| format!("the words are: {}", values.join(", ")));
+        return Err(Stop::usage(format!("--previous {word}: not a status of this mapping; {help}")));
+    }
     prepared.inputs.observed = service.watches.iter().map(|_| Vec::new()).collect();
     for object in items(read_document(objects)?) {
         let mut places = service.watches.iter().zip(&mut prepared.inputs.observed);
@@ -163,6 +170,9 @@ fn status(
         if seen == 0 {
             eprintln!("no watch observes {version} {kind}");
         }
+    }
+    if prepared.inputs.observed.iter().all(Vec::is_empty) {
+        eprintln!("{}: there is no object of a watched kind in it", objects.display());
     }
     prepared.inputs.previous =
         previous.map(|status| Previous { status: status.to_owned(), message: String::new() });

@@ -27,11 +27,12 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> End {
     let root = MappingRoot::at(&arguments.dir);
-    // A new root has no CustomResourceDefinitions to read.
-    let files = if root.schemas.is_dir() && root.mappings.is_dir() {
-        root.read().unwrap_or_default()
-    } else {
-        Files::new()
+    let files = match root.read_schemas() {
+        Ok(files) => files,
+        Err(unreadable) => {
+            eprintln!("{unreadable}");
+            return End::Usage;
+        }
     };
     let mut findings = Findings::default();
     let kinds = kinds::of(&files, &mut findings);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::End;
-use crate::engine::diagnostic::Findings;
+use crate::engine::diagnostic::{Findings, nearest};
 use crate::engine::format::{Moment, SettingKind};
 use crate::engine::inputs::{Identity, Inputs};
 use crate::engine::json::read_body;
@@ -153,6 +153,8 @@ pub(super) fn items(document: Value) -> Vec<Value> {
 impl Offline {
     /// Judges a spec as a create would be judged.
     pub(super) fn prepare(&self, service: &Service, body: Value) -> Result<Prepared, Stop> {
+        self.check()?;
+        self.check_lookups(service)?;
         let request = service.read_create(body);
         let identity = self.identity(&request.spec);
         let settings = self.settings(service)?;
@@ -174,9 +176,39 @@ impl Offline {
 
     /// An instance of which no spec is known.
     pub(super) fn observed(&self, service: &Service) -> Result<Prepared, Stop> {
+        self.check()?;
+        self.check_lookups(service)?;
         let settings = self.settings(service)?;
         let inputs = Inputs { spec: Value::Object(Map::new()), settings, ..Inputs::default() };
         Ok(Prepared { identity: self.identity(&Value::Null), inputs })
+    }
+
+    /// The id, the namespace and the names of look-ups are judged as a create and a start judge them.
+    fn check(&self) -> Result<(), Stop> {
+        let given = [("--id", self.id.as_deref()), ("--namespace", Some(&*self.namespace))];
+        for (option, text) in given.into_iter().filter_map(|(option, text)| Some((option, text?))) {
+            if !DNS_LABEL.accepts(text) {
+                let form = "an RFC 1123 label: at most 63 of a-z, 0-9 and `-`";
+                return Err(Stop::usage(format!("{option} {text}: write {form}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lookups(&self, service: &Service) -> Result<(), Stop> {
+        let known: Vec<&str> = service.lookups.iter().map(|rule| rule.name.as_str()).collect();
+        for pair in &self.lookups {
+            let name = pair.split_once('=').map(|(name, _)| name);
+            if !name.is_some_and(|name| known.contains(&name)) {
+                let help = match nearest(name.unwrap_or(pair), known.iter().copied()) {
+                    Some(near) if name.is_some() => format!("did you mean `{near}`?"),
+                    _ if known.is_empty() => "this mapping has no look-up".to_owned(),
+                    _ => format!("write NAME=FILE; the look-ups are: {}", known.join(", ")),
+                };
+                return Err(Stop::usage(format!("--lookup {pair}: {help}")));
+            }
+        }
+        Ok(())
     }
 
     fn assume(&self, what: String) {

@@ -1,5 +1,7 @@
 //! Expressions and texts: compiled once when a mapping loads, evaluated against a scope.
 
+mod depth;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,6 +17,9 @@ use crate::reads::{Names, Origin, Read, Reads};
 use crate::scope::Scope;
 use crate::source::{Position, Source, Span};
 use crate::types::Type;
+
+use depth::MAX_DEPTH;
+pub(crate) use depth::too_deep;
 
 /// Steps of the virtual machine that one evaluation may take: far beyond any honest expression.
 const FUEL: u64 = 200_000;
@@ -329,7 +334,7 @@ impl<'a> Compiler<'a> {
         let inner = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
         match inner {
             // The parser refuses `a }}-{{ b`, which tells one expression from a mixture.
-            Some(inner) if text.trim() == text && parse_expr(inner.trim()).is_ok() => {
+            Some(inner) if text.trim() == text && is_lone(inner.trim()) => {
                 let text = inner.trim();
                 let offsets = source.offsets(span, text);
                 self.compile(&Spot { source, scalar: span, text, offsets: &offsets }, names).map(Leaf::Lone)
@@ -339,6 +344,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn compile(&mut self, spot: &Spot<'_>, names: &Names) -> Option<Expression> {
+        if too_deep(spot.text) {
+            let message = format!("this expression nests deeper than {MAX_DEPTH} levels");
+            let help = "name parts of it in [let]";
+            self.findings.add_with_help(spot.source, &spot.whole(), "too-deep", message, Some(help));
+            return None;
+        }
         let tree = match parse_expr(spot.text) {
             Ok(tree) => tree,
             Err(error) => {
@@ -431,6 +442,11 @@ impl<'a> Compiler<'a> {
         let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
         self.findings.add(spot.source, &at, "malformed-expression", message);
     }
+}
+
+/// Whether a text is one expression. One that nests too deep is not parsed; the mixture that it is then says so.
+fn is_lone(text: &str) -> bool {
+    !too_deep(text) && parse_expr(text).is_ok()
 }
 
 /// An operator of another language, outside of texts in quotes: its place, and the word that is meant.

@@ -44,6 +44,7 @@ mod quick;
 pub mod read;
 pub mod reads;
 pub mod request;
+pub mod reserved;
 pub mod rights;
 pub mod samples;
 pub mod schema;

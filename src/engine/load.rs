@@ -1,5 +1,6 @@
 //! From the files of a mapping to a compiled [`Service`]: every mistake is found, not the first alone.
 
+mod folders;
 mod kinds;
 mod lint;
 mod manifest;
@@ -65,6 +66,7 @@ impl<'a> Loader<'a> {
         let shape = shape_of(&schema);
         let patch = update_schema.as_ref().map(shape_of);
         Lint { source: &source, mapping: &mapping, findings: self.findings }.run(&shape);
+        folders::lint(self.files, self.folder, &source, &mapping, self.findings);
         let mut rules = Rules {
             source: &source,
             mapping: &mapping,

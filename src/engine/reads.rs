@@ -240,6 +240,7 @@ impl Walk<'_> {
         self.call(Callable::Filter, filter.name, named(filter.span(), filter.name));
         let base = filter.expr.as_ref().map(|operand| self.visit(operand)).unwrap_or_default();
         let first = filter.args.first().and_then(constant);
+        self.named_test(filter);
         let attribute = filter.args.iter().find_map(|arg| match arg {
             CallArg::Kwarg("attribute", value) => value.as_const()?.as_str().map(str::to_owned),
             _ => None,
@@ -273,6 +274,19 @@ impl Walk<'_> {
                 self.consume(&base, filter.span());
                 Vec::new()
             }
+        }
+    }
+
+    /// The test that a filter applies to each item, where it is named by a literal.
+    fn named_test(&mut self, filter: &ast::Filter<'_>) {
+        let position = match filter.name {
+            "select" | "reject" => 0,
+            "selectattr" | "rejectattr" => 1,
+            _ => return,
+        };
+        let Some(arg @ CallArg::Pos(value)) = filter.args.get(position) else { return };
+        if let Some(name) = constant(arg) {
+            self.call(Callable::Test, &name, range(value.span()));
         }
     }
 

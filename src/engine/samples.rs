@@ -14,6 +14,9 @@ use values::{numbers, texts};
 /// Levels of a schema that refers to itself; below, only what is required is made.
 const DEEPEST: usize = 6;
 
+/// Levels below which nothing is made: a schema that requires itself has no document.
+const END: usize = 16;
+
 /// Samples of a schema's documents, each once, the simplest first.
 pub fn samples(schema: &Json) -> Vec<Json> {
     let sampler = Sampler { root: schema };
@@ -35,6 +38,9 @@ impl Sampler<'_> {
     /// The values that may be tried at a place. The first has only what is required, the second everything.
     fn variants(&self, schema: &Json, depth: usize) -> Vec<Json> {
         let mut found = Vec::new();
+        if depth >= END {
+            return found;
+        }
         for node in self.branches(schema, 0) {
             found.extend(self.of_node(&node, depth));
         }
@@ -278,5 +284,15 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
         let found = samples(&schema).len();
         assert!((4..20_000).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn a_schema_that_requires_itself_has_no_document_and_ends() {
+        for inner in [
+            json!({"required": ["next"], "properties": {"next": {"$ref": "#"}}}),
+            json!({"type": "array", "minItems": 1, "items": {"$ref": "#"}}),
+        ] {
+            assert!(samples(&inner).len() < 20_000);
+        }
     }
 }

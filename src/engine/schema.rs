@@ -1,5 +1,6 @@
 //! JSON Schemas of specs and patches: every fault of a document, each at its pointer.
 
+mod depth;
 mod lint;
 
 use jsonschema::error::ValidationErrorKind;
@@ -47,6 +48,9 @@ impl Schema {
         let tree = read(source, findings)?;
         let before = findings.len();
         lint::lint(source, &tree, findings);
+        if !depth::lint(source, &tree, findings) {
+            return None;
+        }
         let document = tree.to_json();
         misshapen(source, &tree, &document, findings);
         // Patterns run in linear time whatever a caller sends, so look-around is refused here.

@@ -44,6 +44,27 @@ spec:
 "#;
 
 #[test]
+fn a_case_that_names_what_is_not_there_says_so_and_does_not_pass() {
+    let root = small();
+    let case = "operation: create\nid: No Id\nprevious: {status: RUNING}\nassert:\n  - {path: /manifests/clam, absent: true}\n  - {path: /view/status, value: PENDNG}\n";
+    root.write("testdata/cases/storage/small/case.yaml", case);
+    let suite = Suite::open(&mut Mappings::read(&root.path("")).unwrap(), "", false).unwrap();
+    let simulator = Simulator::default();
+    let ran = suite.run(1, &|service, story| simulator.play(service, story));
+    let said = ran.results[0].mistakes.to_string();
+    assert_eq!(ran.results[0].outcome, Outcome::Malformed, "{said}");
+    for words in [
+        "error[malformed-name]: `No Id` is not an id",
+        "`RUNING` is not among the values",
+        "`PENDNG` is not among the values",
+        "error[unknown-object]: `clam` is not an object of this mapping",
+        "did you mean `claim`?",
+    ] {
+        assert!(said.contains(words), "{words} is not in\n{said}");
+    }
+}
+
+#[test]
 fn the_shipped_cases_pass_and_leave_no_way_of_their_mappings_untested() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let suite = Suite::open(&mut Mappings::read(root).unwrap(), "", true).unwrap();

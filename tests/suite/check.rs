@@ -117,6 +117,37 @@ fn a_mistake_of_one_mapping_does_not_hide_those_of_another() {
 }
 
 #[test]
+fn two_mappings_of_one_service_type_and_collection_are_told_at_the_second() {
+    let folder = Folder::sound("same-names");
+    for (path, text) in base() {
+        folder.write(&path.replace("/web/", "/weblog/"), &text);
+    }
+    let ran = folder.check(&[]);
+    assert_eq!(ran.status.code(), Some(1));
+    for (place, what) in [("2:18", "service type `web`"), ("3:18", "collection `webs`")] {
+        let message = format!("error[duplicate-name]: mappings/web/mapping.toml has the {what} already");
+        assert!(err(&ran).contains(&message), "{}", err(&ran));
+        assert!(err(&ran).contains(&format!("--> mappings/weblog/mapping.toml:{place}")), "{}", err(&ran));
+    }
+    assert!(err(&ran).contains("\n2 mistakes;"), "{}", err(&ran));
+}
+
+#[test]
+fn what_nests_ten_thousand_levels_is_a_mistake_and_no_crash() {
+    let chain = format!("deployment{}", ".status".repeat(10_000));
+    let nots = format!("{}deployment", "not ".repeat(10_000));
+    let brackets = format!("{}deployment{}", "[".repeat(10_000), "]".repeat(10_000));
+    for (name, deep) in [("chain", chain), ("nots", nots), ("brackets", brackets)] {
+        let folder = Folder::sound(&format!("deep-{name}"));
+        folder.change("mappings/web/mapping.toml", "not deployment", &deep);
+        folder.change("mappings/web/deployment.yaml", "spec.image", &format!("{deep} }}}}-{{{{ {deep}"));
+        let ran = folder.check(&[]);
+        assert_eq!(ran.status.code(), Some(1), "{name}: {:.400}", err(&ran));
+        assert!(err(&ran).contains("error[too-deep]: this expression nests deeper than 100 levels"));
+    }
+}
+
+#[test]
 fn where_nothing_is_checked_the_exit_code_is_2_and_standard_error_says_why() {
     let empty = Folder::new("empty");
     empty.write("schemas/web.json", "{}");
@@ -124,14 +155,11 @@ fn where_nothing_is_checked_the_exit_code_is_2_and_standard_error_says_why() {
     let readme = Folder::new("readme");
     readme.write("schemas/web.json", "{}");
     readme.write("mappings/web/README.md", "nothing yet");
-    let text = Folder::sound("not-text");
-    fs::write(text.0.join("mappings/web/deployment.yaml"), b"kind: \xff\xfe").unwrap();
     for (ran, words) in [
         (empty.check(&[]), "there is no mapping in"),
         (readme.check(&[]), "there is no mapping in"),
         (empty.check(&["nowhere"]), "cannot read nowhere/mappings"),
         (empty.check(&["schemas/web.json"]), "cannot read schemas/web.json/mappings"),
-        (text.check(&[]), "cannot read ./mappings/web/deployment.yaml"),
         (empty.check(&["--no-such-option"]), "unexpected argument"),
         (empty.check(&["--report", "juint=x"]), "did you mean `junit`?"),
         (empty.check(&["--report", "junit"]), "expected FORMAT=FILE"),
@@ -139,6 +167,36 @@ fn where_nothing_is_checked_the_exit_code_is_2_and_standard_error_says_why() {
         assert_eq!(ran.status.code(), Some(2), "{words}: {}", err(&ran));
         assert!(err(&ran).contains(words), "{words}: {}", err(&ran));
         assert_eq!(out(&ran), "");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text_hides_nothing_else() {
+    let folder = Folder::broken("not-text");
+    fs::write(folder.0.join("mappings/web/notes.yaml"), b"about: web\nwho: J\xf6rg\n").unwrap();
+    let ran = folder.check(&["--report", "json=r.json"]);
+    assert_eq!(ran.status.code(), Some(1));
+    for words in [
+        "error[unreadable-file]: the file is not UTF-8 from its byte 18 on",
+        "--> mappings/web/notes.yaml:2:7\n",
+        "did you mean `CREATE`?",
+    ] {
+        assert!(err(&ran).contains(words), "{words} is not in\n{}", err(&ran));
+    }
+    let report = fs::read_to_string(folder.0.join("r.json")).unwrap();
+    assert!(report.contains("unreadable-file") && report.contains("unknown-word"), "{report}");
+}
+
+#[test]
+fn where_nothing_is_checked_the_reports_say_so() {
+    let empty = Folder::new("empty-report");
+    empty.write("schemas/web.json", "{}");
+    empty.write("mappings/README.md", "nothing yet");
+    for (root, code) in [(".", "missing-mapping"), ("nowhere", "unreadable-file")] {
+        let ran = empty.check(&[root, "--report", "json=r.json", "--report", "sarif=s.json"]);
+        assert_eq!(ran.status.code(), Some(2), "{}", err(&ran));
+        assert!(fs::read_to_string(empty.0.join("r.json")).unwrap().contains(code));
+        sarif(&serde_json::from_str(&fs::read_to_string(empty.0.join("s.json")).unwrap()).unwrap(), 1);
     }
 }
 

@@ -110,6 +110,29 @@ fn explain_from_tells_what_an_input_reaches_and_that_it_reaches_nothing() {
 }
 
 #[test]
+fn what_is_given_on_the_command_line_is_judged_as_a_create_judges_it() {
+    let folder = Folder::new("judged");
+    let spec = folder.write("spec.json", &container().to_string());
+    let objects = folder.write("objects.yaml", "[]");
+    let (spec, objects) = (path(&spec), path(&objects));
+    for (arguments, words) in [
+        (["render", "container", spec, "--id", "Not An Id"], "--id Not An Id: write an RFC 1123 label"),
+        (["render", "container", spec, "--namespace", "a.b"], "--namespace a.b: write an RFC 1123 label"),
+        (["render", "container", spec, "--lookup", "foo=x"], "--lookup foo=x: "),
+    ] {
+        let output = mapwright(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    let status = ["explain", "container", "--status", objects];
+    let output = mapwright(&[&status[..], &["--previous", "RUNING"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("did you mean `RUNNING`?"), "{}", text(&output.stderr));
+    let output = mapwright(&status);
+    assert!(text(&output.stderr).contains("no object of a watched kind"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn explain_hides_the_values_that_come_from_a_secret_setting() {
     let folder = Folder::new("explain-secret").with_mappings();
     let setting = "[settings.crash_loop_status]";

@@ -88,6 +88,12 @@ fn exposure() -> DeclaredSetting {
 }
 
 #[test]
+fn no_mapping_may_read_a_variable_that_sets_up_the_provider() {
+    let known: Vec<&str> = SETTINGS.iter().map(|row| row.env).collect();
+    assert_eq!(mapwright::engine::reserved::VARIABLES.as_slice(), known);
+}
+
+#[test]
 fn the_least_that_serve_needs_is_enough() {
     let settings = Start::least().settings();
     assert_eq!(settings.server.address, ListenAddress { host: None, port: 8080 });

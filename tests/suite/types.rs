@@ -168,6 +168,45 @@ fn init_writes_a_mapping_that_check_accepts_and_overwrites_nothing() {
 }
 
 #[test]
+fn init_reads_the_kinds_of_a_root_without_mappings_and_keeps_the_bounds_of_their_fields() {
+    let folder = scratch("init-bounds");
+    std::fs::create_dir_all(folder.join("schemas/crds")).unwrap();
+    std::fs::write(folder.join("schemas/crds/pool.yaml"), POOL).unwrap();
+    let begun = mapwright(&["init", "pool", "--kind", "example.com/v1/Pool", "--dir"], &folder);
+    assert_eq!(begun.status.code(), Some(0), "{}", errors(&begun));
+    let check = mapwright(&["check"], &folder);
+    assert_eq!(check.status.code(), Some(0), "{}", errors(&check));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A kind whose required fields have bounds.
+const POOL: &str = r#"apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: pools.example.com
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Pool, plural: pools, singular: pool}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              required: [size, most, weight, code]
+              properties:
+                size: {type: integer, minimum: 3}
+                most: {type: integer, minimum: 3, exclusiveMinimum: true, maximum: 9}
+                weight: {type: integer, multipleOf: 5}
+                code: {type: string, minLength: 4, maxLength: 6}
+"#;
+
+#[test]
 fn a_custom_kind_of_the_mapping_root_is_a_kind_like_any_other() {
     let mut files = Files::new();
     files.insert("schemas/crds/widget.yaml".into(), WIDGET.into());

@@ -70,7 +70,7 @@ impl From<&Diagnostic> for Finding {
 
 impl Finding {
     /// What is wrong with a file as a whole.
-    fn at_the_beginning(code: &str, message: String, file: String) -> Self {
+    pub(super) fn at_the_beginning(code: &str, message: String, file: String) -> Self {
         Self {
             code: code.to_owned(),
             text: format!("{message}\n"),

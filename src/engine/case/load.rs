@@ -11,7 +11,8 @@ use crate::decode::{Decode, Decoder, Named};
 use crate::diagnostic::{Findings, Help, suggestion};
 use crate::format::SettingKind;
 use crate::inputs::{Identity, Previous};
-use crate::json::read_body;
+use crate::json::{read_body, unescape};
+use crate::names::DNS_LABEL;
 use crate::read::{read, read_documents};
 use crate::service::{KindRef, Service, SettingRule};
 use crate::source::{Kind, Source, Span, Tree};
@@ -173,11 +174,50 @@ impl Loading<'_> {
                 self.findings.add_with_help(self.source, span, "malformed-assertion", message, Some(help));
             }
         }
+        self.check_words(form);
         if let Some(life) = form.life.filter(|life| *life < 1) {
             let message = format!("the life {life} is no count: the first is 1");
             let help = Help::replace("write 1, or remove the key", "1");
             let span = self.span_of("life").clone();
             self.findings.add_with_help(self.source, &span, "malformed-life", message, Some(help));
+        }
+    }
+
+    /// What a case names must be there: else it says nothing, and passes.
+    fn check_words(&mut self, form: &CaseForm) {
+        let objects: Vec<&str> = self.service.objects.iter().map(|object| object.name.as_str()).collect();
+        let values: Vec<&str> = self.service.status.values.iter().map(String::as_str).collect();
+        let mut status = |text: &str, span: &Span| {
+            if !values.contains(&text) {
+                let message = format!("`{text}` is not among the values of the status table");
+                let help = suggestion(text, &values);
+                self.findings.add_with_help(self.source, span, "unknown-status", message, help);
+            }
+        };
+        if let Some(previous) = form.previous.as_ref().filter(|previous| !previous.status.is_missing()) {
+            status(&previous.status.value, &previous.status.span);
+        }
+        let said = |path: &str| ["/status/status", "/view/status"].contains(&path);
+        for assertion in form.assert.iter().filter(|assertion| said(&assertion.path.value)) {
+            if let Some((text, tree)) = assertion.value.as_ref().and_then(|tree| Some((tree.as_str()?, tree)))
+            {
+                status(text, &tree.span);
+            }
+        }
+        for assertion in &form.assert {
+            let below = assertion.path.value.strip_prefix("/manifests/");
+            let name = below.and_then(|rest| rest.split('/').next()).map(unescape);
+            if let Some(name) = name.filter(|name| !objects.contains(&name.as_str())) {
+                let message = format!("`{name}` is not an object of this mapping");
+                let help = suggestion(&name, &objects);
+                let span = &assertion.path.span;
+                self.findings.add_with_help(self.source, span, "unknown-object", message, help);
+            }
+        }
+        if let Some(id) = form.id.as_ref().filter(|id| !id.is_missing() && !DNS_LABEL.accepts(&id.value)) {
+            let message = format!("`{}` is not an id", id.value);
+            let help = "write an RFC 1123 label: at most 63 of a-z, 0-9 and `-`";
+            self.findings.add_with_help(self.source, &id.span, "malformed-name", message, Some(help));
         }
     }
 

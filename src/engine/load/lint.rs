@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use crate::decode::Text;
 use crate::diagnostic::{Findings, Help, nearest, suggestion};
 use crate::format::{Mapping, Moment, Operation, Setting, SettingKind};
+use crate::reserved;
 use crate::source::{Kind, Source, Tree};
 use crate::template::is_identifier;
 use crate::types::{Member, Type};
@@ -24,6 +25,8 @@ pub(super) struct Lint<'l> {
 impl Lint<'_> {
     pub(super) fn run(&mut self, spec: &Json) {
         self.texts();
+        self.collection();
+        self.environment();
         self.variables();
         self.names();
         self.settings();
@@ -48,6 +51,39 @@ impl Lint<'_> {
         ];
         for (key, text) in texts.into_iter().filter(|(_, text)| text.value.is_empty()) {
             self.mistake(text, "empty-text", format!("`{key}` is empty"), None::<Help>);
+        }
+    }
+
+    /// A collection is one segment of a path.
+    fn collection(&mut self) {
+        let mapping = self.mapping;
+        let name = &mapping.collection;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if !name.value.chars().all(plain) {
+            let message = format!("`{}` cannot be one segment of a path", name.value);
+            let word = name.value.replace(|c: char| !plain(c), "-");
+            let help = Help::replace(format!("write `{word}`"), &word);
+            self.mistake(name, "malformed-name", message, Some(help));
+        } else if name.value == reserved::COLLECTION {
+            let message = format!("`{}` is a path of the engine itself", name.value);
+            self.mistake(name, "name-taken", message, Some("give the collection another name"));
+        }
+    }
+
+    /// What sets up the provider cannot set a mapping as well.
+    fn environment(&mut self) {
+        let mapping = self.mapping;
+        for (_, setting) in &mapping.settings.0 {
+            let name = &setting.env;
+            if !is_identifier(&name.value) {
+                let message = format!("`{}` is not the name of an environment variable", name.value);
+                let word = name.value.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+                let help = is_identifier(&word).then(|| Help::replace(format!("write `{word}`"), &word));
+                self.mistake(name, "malformed-name", message, help);
+            } else if reserved::VARIABLES.contains(&&*name.value) {
+                let message = format!("`{}` sets up the provider itself", name.value);
+                self.mistake(name, "name-taken", message, Some("give the variable another name"));
+            }
         }
     }
 
@@ -149,6 +185,12 @@ impl Lint<'_> {
             }
             _ => {}
         }
+        for (index, operation) in mapping.operations.iter().enumerate() {
+            if mapping.operations[..index].contains(operation) {
+                let message = format!("`operations` lists {} twice", operation.word());
+                self.findings.add(self.source, &mapping.span, "duplicate-name", message);
+            }
+        }
         if mapping.operations.is_empty() && !self.said("unknown-word") && !self.said("wrong-type") {
             let message = "`operations` names what DCM may ask for, and is empty";
             let help = format!("some of: {}", Operation::WORDS.join(", "));
@@ -171,6 +213,10 @@ impl Lint<'_> {
     fn pointers(&mut self, spec: &Json) {
         let mapping = self.mapping;
         for check in &mapping.check {
+            if let Some(stage) = check.stage.filter(|stage| *stage < 1) {
+                let message = format!("stage {stage}: the first stage is 1");
+                self.findings.add(self.source, &check.span, "number-out-of-range", message);
+            }
             let Some(pointer) = &check.pointer else { continue };
             let updates = check.on.contains(&Moment::Update);
             match pointer.value.strip_prefix("/spec") {

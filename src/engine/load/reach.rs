@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::machinery::{Token, parse_expr, tokenize};
 
+use crate::expression::too_deep;
 use crate::format::Rule;
 
 use super::rules::Rules;
@@ -15,7 +16,9 @@ type Alternatives = Vec<BTreeSet<String>>;
 impl Rules<'_, '_> {
     pub(super) fn unreachable_rules(&mut self, rules: &[Rule]) {
         let mut earlier: Vec<(&Rule, Alternatives)> = Vec::new();
-        for rule in rules {
+        // What nests too deep is reported already.
+        let shallow = |rule: &&Rule| rule.when.as_ref().is_none_or(|when| !too_deep(&when.value));
+        for rule in rules.iter().filter(shallow) {
             let text = rule.when.as_ref().map_or("true", |when| &when.value);
             let own = alternatives(text);
             let why = match constant(text) {

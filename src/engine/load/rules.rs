@@ -9,6 +9,7 @@ use crate::format::{self, Mapping, Match, Moment, Propagation};
 use crate::json::unescape;
 use crate::kinds::Kinds;
 use crate::reads::{Names, Reads};
+use crate::reserved;
 use crate::service::*;
 use crate::source::Source;
 use crate::template::{Each, Template, literal};
@@ -18,6 +19,9 @@ use super::{flip, manifest};
 
 /// Where the controllers of Kubernetes keep the template of their pods, whatever their kind.
 const POD_TEMPLATE: &str = "/spec/template";
+
+/// Names in `[let]`: far beyond any honest mapping, and far from the end of the stack.
+const MOST_LETS: usize = 128;
 
 /// The rules of a mapping while they are compiled.
 pub(super) struct Rules<'r, 'c> {
@@ -128,7 +132,13 @@ impl Rules<'_, '_> {
     /// A later `let` may use an earlier one; the order of the file is the order of definition.
     fn lets(&mut self) -> Vec<(String, Expression)> {
         let mut lets = Vec::new();
-        for (name, text) in &self.mapping.r#let.0 {
+        // One may use the next to the last: what is read recurses over them.
+        if let Some((name, _)) = self.mapping.r#let.0.get(MOST_LETS) {
+            let message = format!("more than {MOST_LETS} names in [let]: each may lie within the next");
+            self.compiler.findings.add(self.source, &name.span, "too-deep", message);
+            self.broken = true;
+        }
+        for (name, text) in self.mapping.r#let.0.iter().take(MOST_LETS) {
             if self.names.has(&name.value) {
                 let message = format!("`{}` is the name of another variable", name.value);
                 self.compiler.findings.add(self.source, &name.span, "name-taken", message);
@@ -434,8 +444,17 @@ impl Rules<'_, '_> {
 
     fn view(&mut self) -> Option<ViewRule> {
         let view = self.mapping.view.as_ref()?;
-        let (template, _) = self.template(&view.template)?;
+        let (template, source) = self.template(&view.template)?;
+        let source = source.clone();
         let written = template.written_paths();
+        for name in reserved::ANSWER.into_iter().filter(|name| written.contains(&format!("/{name}"))) {
+            let tree = &template.tree;
+            let entry = tree.entries().iter().find(|entry| entry.key == name);
+            let span = entry.map_or(&tree.span, |entry| &entry.key_span);
+            let message = format!("`{name}` is what the engine itself says of an instance");
+            let help = "take it out, or give it another name";
+            self.compiler.findings.add_with_help(&source, span, "name-taken", message, Some(help));
+        }
         Some(ViewRule { written, omit: view.omit.iter().map(|path| path.value.clone()).collect(), template })
     }
 

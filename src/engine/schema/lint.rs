@@ -99,6 +99,10 @@ impl Lint<'_> {
                 "pattern" => self.pattern(inner),
                 "$ref" => self.reference(inner),
                 "required" => self.required(entry, tree),
+                "enum" if matches!(&inner.kind, Kind::List(items) if items.is_empty()) => {
+                    let message = "no value is in an empty list";
+                    self.findings.add(self.source, &inner.span, "empty-range", message);
+                }
                 key if ONE.contains(&key) => match &inner.kind {
                     Kind::List(items) => items.iter().for_each(|item| self.schema(item)),
                     _ => self.schema(inner),

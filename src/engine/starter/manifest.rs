@@ -147,7 +147,12 @@ impl<'s> Writer<'s> {
                     return json!([Json::Object(self.object(item, &[], key, depth + 1))]);
                 }
                 let items = input(item);
-                self.input(key, parent, json!({ "type": "array", "minItems": 1, "items": items }))
+                let mut list = input(resolved);
+                list["items"] = items;
+                if list.get("minItems").is_none() {
+                    list["minItems"] = 1.into();
+                }
+                self.input(key, parent, list)
             }
             // An object's name is the caller's.
             Some("string") if key == "name" && resolved.get("enum").is_none() => {
@@ -175,20 +180,46 @@ fn members_of<'s>(schema: &'s Json, key: &str) -> impl Iterator<Item = (&'s Stri
     schema.get(key).and_then(Json::as_object).into_iter().flatten()
 }
 
+/// Keywords that bound a value: what the API server refuses, the schema of the spec refuses first.
+const BOUNDS: [&str; 10] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+];
+
 /// What a caller may send for a value of Kubernetes.
 fn input(schema: &Json) -> Json {
     let mut kept = Map::new();
-    for key in ["type", "enum", "pattern", "minimum", "maximum", "oneOf"] {
+    for key in ["type", "enum", "pattern", "oneOf"].into_iter().chain(BOUNDS) {
         if let Some(value) = schema.get(key) {
             kept.insert(key.to_owned(), value.clone());
         }
     }
+    // OpenAPI says of a bound that it is exclusive; JSON Schema has bounds that are.
+    for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let flag = kept.get(exclusive).and_then(Json::as_bool);
+        if flag.is_some() {
+            kept.shift_remove(exclusive);
+        }
+        if flag == Some(true)
+            && let Some(number) = kept.shift_remove(bound)
+        {
+            kept.insert(exclusive.to_owned(), number);
+        }
+    }
     match schema.get("type").and_then(Json::as_str) {
-        Some("string") if schema.get("enum").is_none() => {
+        Some("string") if !["enum", "minLength"].iter().any(|key| kept.contains_key(*key)) => {
             kept.insert("minLength".to_owned(), 1.into());
         }
-        Some("integer") => {
-            // Most numbers of Kubernetes count something.
+        // Most numbers of Kubernetes count something.
+        Some("integer") if !BOUNDS.iter().any(|key| kept.contains_key(*key)) => {
             kept.insert("minimum".to_owned(), 1.into());
         }
         Some("object") => {
