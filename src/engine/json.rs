@@ -7,6 +7,9 @@ use crate::problem::{Fault, Problem};
 /// How deep arrays and objects may nest; recursion is bounded by it.
 const MAX_DEPTH: usize = 128;
 
+/// How deep a document of our own may: an update puts values of one body into what another one left.
+const KEPT_DEPTH: usize = 2 * MAX_DEPTH;
+
 /// After so many faults the rest of the body is not looked at: the answer stays small.
 const MAX_FAULTS: usize = 64;
 
@@ -26,7 +29,16 @@ pub fn read_body(bytes: &[u8]) -> Result<Value, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         refuse(format!("the body is not UTF-8 from byte {} on; send JSON in UTF-8", error.valid_up_to()))
     })?;
-    let mut reader = Reader { text, at: 0, pointer: String::new(), depth: 0, faults: Vec::new() };
+    read_text(text, MAX_DEPTH)
+}
+
+/// Reads a document that was made from bodies, as it was kept. Whatever [`read_body`] takes comes back.
+pub fn read_kept(text: &str) -> Result<Value, Problem> {
+    read_text(text, KEPT_DEPTH)
+}
+
+fn read_text(text: &str, max_depth: usize) -> Result<Value, Problem> {
+    let mut reader = Reader { text, at: 0, pointer: String::new(), depth: 0, max_depth, faults: Vec::new() };
     reader.skip_blanks();
     if reader.peek().is_none() {
         return Err(refuse("the body is empty; send one JSON document"));
@@ -94,6 +106,15 @@ pub fn canonical(value: &Value) -> String {
     }
 }
 
+/// How many arrays and objects stand inside one another at the deepest place.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 /// The pointer of a member or item of what `parent` points at.
 pub fn child(parent: &str, token: &str) -> String {
     format!("{parent}/{}", escape(token))
@@ -118,6 +139,7 @@ struct Reader<'a> {
     at: usize,
     pointer: String,
     depth: usize,
+    max_depth: usize,
     faults: Vec<Fault>,
 }
 
@@ -153,8 +175,9 @@ impl Reader<'_> {
 
     /// Reads what an opening bracket begins.
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Stop>) -> Result<Value, Stop> {
-        if self.depth == MAX_DEPTH {
-            let detail = format!("the body nests deeper than {MAX_DEPTH} levels; send a flatter document");
+        if self.depth == self.max_depth {
+            let most = self.max_depth;
+            let detail = format!("the body nests deeper than {most} levels; send a flatter document");
             return Err(Stop::Refused(Problem::invalid(vec![Fault::at(self.pointer.clone(), detail)])));
         }
         self.depth += 1;

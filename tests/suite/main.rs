@@ -37,6 +37,7 @@ mod registration;
 mod registry_rules;
 mod reload;
 mod render;
+mod request_limits;
 mod replicas;
 mod rights;
 mod safety;
