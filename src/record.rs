@@ -85,6 +85,9 @@ pub struct Pending {
     /// The spec that it leaves behind.
     #[serde(with = "sent")]
     pub spec: Value,
+    /// The key that it came with: a repeat waits for its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyUse>,
 }
 
 impl PlannedObject {
@@ -171,6 +174,16 @@ impl InstanceRecord {
             && self.key_use(Some(key), method).is_none()
         {
             self.keys.push(KeyUse { key: key.to_owned(), method, digest: digest.to_owned() });
+        }
+    }
+
+    /// Ends the update under way; one that is done leaves its spec behind, and its key is used.
+    pub fn end_update(&mut self, done: bool) {
+        if let Some(update) = self.pending.take().filter(|_| done) {
+            self.spec = update.spec;
+            if let Some(KeyUse { key, method, digest }) = &update.key {
+                self.use_key(Some(key), *method, digest);
+            }
         }
     }
 
