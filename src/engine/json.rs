@@ -1,5 +1,7 @@
 //! Strict JSON: reads a body so that nothing is lost or guessed, and finds places in it by pointer.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Number, Value};
 
 use crate::problem::{Fault, Problem};
@@ -52,37 +54,55 @@ fn read_text(text: &str, max_depth: usize) -> Result<Value, Problem> {
 
 /// Puts faults into the order of the body as it was sent; faults of one place keep their order.
 pub fn sort_by_document(body: &Value, faults: &mut [Fault]) {
-    faults.sort_by_cached_key(|fault| document_order(body, fault.pointer.as_deref().unwrap_or_default()));
+    let mut places = Places::default();
+    faults.sort_by_cached_key(|fault| places.order(body, fault.pointer.as_deref().unwrap_or_default()));
 }
 
-/// A key that sorts pointers as their places follow one another in the document.
-///
-/// A missing member sorts at its parent, for that is where a reader would look for it.
-pub fn document_order(body: &Value, pointer: &str) -> Vec<usize> {
-    let mut place = Vec::new();
-    let mut current = body;
-    for token in pointer.split('/').skip(1) {
-        let Some((index, value)) = step(current, &unescape(token)) else {
-            break;
-        };
-        place.push(index);
-        current = value;
+/// Where the members of large objects stand: a fault for each of many members would else be quadratic.
+#[derive(Default)]
+struct Places<'a>(HashMap<*const Map<String, Value>, HashMap<&'a str, usize>>);
+
+/// Objects of fewer members are looked through.
+const LARGE: usize = 32;
+
+impl<'a> Places<'a> {
+    /// A key that sorts pointers as their places follow one another in the document.
+    ///
+    /// A missing member sorts at its parent, for that is where a reader would look for it.
+    fn order(&mut self, body: &'a Value, pointer: &str) -> Vec<usize> {
+        let mut place = Vec::new();
+        let mut current = body;
+        for token in pointer.split('/').skip(1) {
+            let Some((index, value)) = self.step(current, &unescape(token)) else {
+                break;
+            };
+            place.push(index);
+            current = value;
+        }
+        place
     }
-    place
-}
 
-/// The position and value of one member or item.
-fn step<'a>(parent: &'a Value, token: &str) -> Option<(usize, &'a Value)> {
-    match parent {
-        Value::Object(members) => {
-            let (index, (_, value)) = members.iter().enumerate().find(|(_, (key, _))| *key == token)?;
-            Some((index, value))
+    /// The position and value of one member or item.
+    fn step(&mut self, parent: &'a Value, token: &str) -> Option<(usize, &'a Value)> {
+        match parent {
+            Value::Object(members) => {
+                let value = members.get(token)?;
+                let index = match members.len() > LARGE {
+                    false => members.keys().position(|key| key == token)?,
+                    true => {
+                        let positions = || members.keys().enumerate().map(|(at, key)| (key.as_str(), at));
+                        let known = self.0.entry(std::ptr::from_ref(members));
+                        *known.or_insert_with(|| positions().collect()).get(token)?
+                    }
+                };
+                Some((index, value))
+            }
+            Value::Array(items) => {
+                let index = token.parse().ok()?;
+                Some((index, items.get(index)?))
+            }
+            _ => None,
         }
-        Value::Array(items) => {
-            let index = token.parse().ok()?;
-            Some((index, items.get(index)?))
-        }
-        _ => None,
     }
 }
 

@@ -1,13 +1,15 @@
 //! Requests at their limits: how deep a body may nest, and how many faults it may hold.
 
-use mapwright_testbed::{Answer, Http, secs};
-use serde_json::json;
+use mapwright_testbed::{Answer, Http, Kind, eventually, secs};
+use serde_json::{Value, json};
 
-use crate::dcm::{CONTAINERS, Dcm, VOLUMES, disk, make_classes, web, with};
+use crate::dcm::{CONTAINERS, Dcm, GROWING, SOON, VOLUMES, disk, make_classes, problem, web};
+use crate::volumes::bind;
 
 /// A body whose arrays and objects nest to exactly this depth, bare or wrapped.
-fn nested(spec: &serde_json::Value, wrapped: bool, depth: usize) -> String {
-    let marked = with(spec.clone(), "/provider_hints", json!({ "other": "HERE" }));
+fn nested(spec: &Value, wrapped: bool, depth: usize) -> String {
+    let mut marked = spec.clone();
+    marked["provider_hints"]["other"] = json!("HERE");
     let (text, around) =
         if wrapped { (json!({ "spec": marked }).to_string(), 3) } else { (marked.to_string(), 2) };
     text.replace("\"HERE\"", &lists(depth - around))
@@ -58,13 +60,44 @@ async fn whatever_depth_is_accepted_is_read_back() {
         }
     };
     all_are_read().await;
-    dcm.claim_is_bound_by_hand("disk-128-false").await;
-    let patched = http.patch(&format!("{VOLUMES}/disk-128-false"), &json!({ "capacity": "2Gi" })).await.unwrap();
+    let claim = dcm.only(&Kind::CLAIM, "disk-128-false").await;
+    bind(&dcm.objects, &format!("{}-deep", dcm.objects.namespace()), &claim, GROWING, "1Gi").await;
+    let bound = async || {
+        let answer = http.get(&format!("{VOLUMES}/disk-128-false")).await.ok()?;
+        answer.text().contains("RUNNING").then_some(())
+    };
+    eventually("the deep volume is bound", SOON, bound).await.unwrap();
+    let patched =
+        http.patch(&format!("{VOLUMES}/disk-128-false"), &json!({ "capacity": "2Gi" })).await.unwrap();
     assert_eq!(patched.status, 200, "{}", patched.text());
     dcm.provider.terminate(secs(30)).await.unwrap();
     dcm.provider.restart().await.unwrap();
     all_are_read().await;
     for (path, _) in &made {
         assert_eq!(http.delete(path).await.unwrap().status, 204, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn as_many_faults_as_a_body_can_hold_are_all_told() {
+    let dcm = Dcm::start("many").await;
+    let many = |count: usize, item: &dyn Fn(usize) -> Value| (0..count).map(item).collect::<Vec<_>>();
+    let mut ports = web();
+    ports["network"]["ports"] =
+        json!(many(15_000, &|_| json!({ "container_port": 70_000, "visibility": "x" })));
+    let mut labels = web();
+    let bad = (0..20_000).map(|number| (format!("l {number}"), json!("v"))).collect();
+    labels["metadata"]["labels"] = Value::Object(bad);
+    let mut twins = web();
+    twins["process"]["env"] = json!(many(9_000, &|_| json!({ "name": "A", "value": "" })));
+    for (body, first, count) in [
+        (ports, "#/network/ports/0/container_port", 30_000),
+        (labels, "#/metadata/labels/l%200", 20_000),
+        (twins, "#/process/env/1/name", 8_999),
+    ] {
+        let answer = dcm.post(CONTAINERS, &body).await;
+        let document = problem(&answer, 400, "invalid-argument");
+        let errors = document["errors"].as_array().unwrap();
+        assert_eq!((errors.len(), &errors[0]["pointer"]), (count, &json!(first)));
     }
 }
