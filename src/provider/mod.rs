@@ -107,6 +107,7 @@ impl Provider {
         let adopted = known.stored.is_none().then(|| self.spec_of(&identity, observed.clone())).flatten();
         let inputs = Inputs {
             spec: adopted.unwrap_or_else(|| known.record.spec.clone()),
+            coming: known.record.pending.as_ref().map(|update| update.spec.clone()),
             settings: self.settings.clone(),
             observed,
             previous: self.last_delivered(&known.record.id),

@@ -4,7 +4,9 @@ use futures::future::join_all;
 use mapwright_testbed::{Answer, Http, Kind, Launch, Objects, Shared, eventually};
 use serde_json::{Value, json};
 
-use crate::dcm::{Dcm, GROWING, SOON, VOLUMES, disk, faults, make_classes, problem};
+use crate::dcm::{
+    CONTAINERS, Dcm, GROWING, SOON, VOLUMES, disk, faults, make_classes, name_of, problem, web_with_ports,
+};
 use crate::volumes::bind;
 
 const JSON: &str = "application/json";
@@ -112,4 +114,34 @@ async fn whether_there_is_such_an_instance_is_judged_before_the_body() {
         problem(&send("there", media_type, body).await, 409, "failed-precondition");
     }
     dcm.objects.patch(&Kind::CLAIM, "there", json!({ "metadata": { "finalizers": [] } })).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_by_hand_is_named_and_an_update_is_none() {
+    let dcm = Dcm::start("drift").await;
+    make_classes(&dcm.objects).await;
+    dcm.bound_volume("vol").await;
+    assert_eq!(patch(&dcm.http, "vol", None, "2Gi").await.status, 200);
+    dcm.says(VOLUMES, "vol", "PROVISIONING", &["2Gi"]).await;
+    let told = dcm.events.of("vol");
+    assert!(told.iter().all(|event| !event.to_string().contains("changed by hand")), "{told:#?}");
+    let request = json!({ "spec": { "resources": { "requests": { "storage": "7Gi" } } } });
+    dcm.objects.patch(&Kind::CLAIM, "vol", request).await.unwrap();
+    let shown = dcm.says(VOLUMES, "vol", "PROVISIONING", &["changed by hand", "7Gi"]).await;
+    assert_eq!(shown["spec"]["capacity"], "2Gi");
+    assert_eq!(patch(&dcm.http, "vol", None, "8Gi").await.status, 200);
+    let shown = dcm.says(VOLUMES, "vol", "PROVISIONING", &["8Gi"]).await;
+    assert!(!shown["status_message"].as_str().unwrap().contains("by hand"), "{shown}");
+
+    dcm.container("web", web_with_ports(&[(80, "internal")])).await;
+    let shown = dcm.says(CONTAINERS, "web", "PENDING", &[]).await;
+    assert!(!shown["status_message"].as_str().unwrap().contains("by hand"), "{shown}");
+    let service = dcm.only(&Kind::SERVICE, "web").await;
+    dcm.objects.delete(&Kind::SERVICE, name_of(&service)).await.unwrap();
+    let deployment = dcm.only(&Kind::DEPLOYMENT, "web").await;
+    dcm.objects
+        .patch(&Kind::DEPLOYMENT, name_of(&deployment), json!({ "spec": { "replicas": 2 } }))
+        .await
+        .unwrap();
+    dcm.says(CONTAINERS, "web", "PENDING", &["2 replicas", "the Service is gone"]).await;
 }
