@@ -12,7 +12,7 @@ mod watching;
 
 pub use watching::prune;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -51,6 +51,9 @@ pub struct Provider {
     memory: Arc<Memory>,
 }
 
+/// Ids that name something else below a collection.
+pub const RESERVED: [&str; 1] = ["health"];
+
 /// The provider of the revision in use.
 pub type InUse = watch::Receiver<Arc<Provider>>;
 
@@ -63,6 +66,8 @@ pub struct Memory {
     delivered: RwLock<HashMap<String, Previous>>,
     /// Who updates which instance, and who waits for that.
     turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    /// Ids of objects that are not adopted because nobody could ask for them.
+    left_out: Mutex<HashSet<String>>,
 }
 
 /// What a provider is made from.
