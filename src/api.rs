@@ -13,6 +13,7 @@ use crate::engine::problem::Problem;
 use crate::engine::service::Service;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
 use crate::leader::Leadership;
+use crate::metrics::{Exposition, Kind::Gauge};
 use crate::monitor::MonitorState;
 use crate::provider::{InUse, Provider};
 use crate::provision::{CreateRequest, PageTokens, Provisioner};
@@ -86,6 +87,43 @@ impl Api {
         health
     }
 
+    /// What is counted of each type.
+    fn figures(&self, page: &mut Exposition) {
+        let providers: Vec<Arc<Provider>> = self.services.iter().map(Served::provider).collect();
+        let mut each = |name, help, value: &dyn Fn(&Served) -> u64| {
+            let mut family = page.family(name, Gauge, help);
+            for (served, provider) in self.services.iter().zip(&providers) {
+                family.figure(&[("service_type", &provider.service.service_type)], value(served));
+            }
+        };
+        each("mapwright_events_owed", "Instances of which an event is still to be delivered.", &|served| {
+            served.monitor.borrow().owing.try_into().unwrap_or(u64::MAX)
+        });
+        each("mapwright_status_rule_errors", "Evaluations of status rules that failed.", &|served| {
+            served.monitor.borrow().rule_errors
+        });
+        each("mapwright_leads", "1 where this process sends the events of the type.", &|served| {
+            served.leadership.borrow().leads.into()
+        });
+        each("mapwright_registered", "1 where the registry took the last registration.", &|served| {
+            matches!(served.registry.borrow().outcome, Registered::Registered { .. }).into()
+        });
+        let mut ages = page.family(
+            "mapwright_watch_age_seconds",
+            Gauge,
+            "Time since the API server last gave a sign of life on a watch.",
+        );
+        for provider in &providers {
+            for watch in provider.watch_health() {
+                let labels = [
+                    ("service_type", provider.service.service_type.as_str()),
+                    ("watch", &watch.key.to_string()),
+                ];
+                ages.figure(&labels, watch.age.as_secs_f64());
+            }
+        }
+    }
+
     fn document(&self, kind: &str, faults: &[String]) -> Map<String, Value> {
         let mut health = Map::new();
         health.insert("type".to_owned(), kind.into());
@@ -155,6 +193,15 @@ impl Resources for Api {
     fn openapi(&self) -> String {
         let providers: Vec<Arc<Provider>> = self.services.iter().map(Served::provider).collect();
         crate::openapi::text(providers.iter().map(|provider| &*provider.service))
+    }
+
+    fn metrics(&self) -> String {
+        let mut page = Exposition::default();
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        page.family("mapwright_build_info", Gauge, "The program that runs.").figure(&version, 1);
+        self.revisions.borrow().figures(&mut page);
+        self.figures(&mut page);
+        page.finish()
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {

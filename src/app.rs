@@ -2,6 +2,7 @@
 
 mod dev;
 mod reload;
+mod simulate;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ use reload::{Loaded, Reload};
 const LONGEST_CALL: Duration = Duration::from_secs(10);
 
 pub use dev::{Dev, DevOptions, Shown};
+pub use simulate::Simulator;
 
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use crate::cluster::Prune;
-use crate::engine::case::{Case, CaseFolder, CaseResult, Defaults, Judgement, Outcome, Rewrite};
+use crate::engine::case::{
+    Case, CaseFolder, CaseResult, Defaults, Judgement, Outcome, Played, Rewrite, Story,
+};
 use crate::engine::coverage::{Trace, Unreached};
 use crate::engine::diagnostic::{Findings, suggestion};
 use crate::engine::kinds::Kinds;
@@ -75,6 +77,9 @@ struct Tested {
     trace: Option<Arc<Trace>>,
 }
 
+/// Who plays the cases of several steps: that takes the whole product, which is not for this room to wire.
+pub type Play<'p> = &'p (dyn Fn(&Arc<Service>, &Story<'_>) -> Result<Played, Findings> + Sync);
+
 /// What came of a suite, in the order of the cases' names however many threads there were.
 #[derive(Debug, Default)]
 pub struct Run {
@@ -129,12 +134,12 @@ impl Suite {
     }
 
     /// Runs every case, on so many threads.
-    pub fn run(&self, jobs: usize) -> Run {
+    pub fn run(&self, jobs: usize, play: Play<'_>) -> Run {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             while let Some(case) = self.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((case, self.judge(case)));
+                done.push((case, self.judge(case, play)));
             }
             done
         };
@@ -216,21 +221,28 @@ impl Suite {
         self.findings.add_with_help(&place, &(0..0), "unknown-mapping", message, help);
     }
 
-    fn judge(&self, (index, name): &(usize, String)) -> Result<Judgement, Unreadable> {
+    fn judge(&self, (index, name): &(usize, String), play: Play<'_>) -> Result<Judgement, Unreadable> {
         let tested = &self.tested[*index];
         let path = format!("{CASES}/{name}");
         let files = read_files(&self.root.join(&path))?;
         let folder = CaseFolder { name: name.clone(), path, files };
         let mut findings = Findings::default();
-        match Case::load(&folder, &tested.service, &tested.defaults, &mut findings) {
-            Some(case) => {
+        let case = Case::load(&folder, &tested.service, &tested.defaults, &mut findings);
+        let mut played = Ok(None);
+        if let Some(story) = case.as_ref().and_then(Case::story) {
+            played = play(&tested.service, &story).map(Some);
+        }
+        match (case, played) {
+            (Some(case), Ok(Some(played))) => Ok(case.judge_played(&played)),
+            (Some(case), Ok(None)) => {
                 let keep = |watch: &WatchRule, object: Value| match tested.kept.get(&watch.name) {
                     Some(prune) => prune.apply(object),
                     None => object,
                 };
                 Ok(case.judge(&tested.service, &keep, tested.trace.as_ref()))
             }
-            None => {
+            (_, played) => {
+                findings.append(played.err().unwrap_or_default());
                 let result = CaseResult::malformed(name, &folder.file(), findings.sorted());
                 Ok(Judgement { result, rewrites: Vec::new() })
             }

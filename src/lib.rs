@@ -3,6 +3,7 @@
 //! The modules in the order in which a request meets them, and what each does *not* know:
 //!
 //! - [`engine`]: what a mapping means. Pure: no clock, no I/O, no async, no randomness.
+//! - [`clock`]: the wall clock and the chance of all rooms, of which a simulated run has its own.
 //! - [`files`]: reads mapping folders into memory. Knows nothing of what is in them.
 //! - [`revision`]: the files of a root as one whole: read, checked, told apart by a digest. Serves nothing.
 //! - [`cases`]: tests as data: reads folders of cases and runs them. Asks no cluster.
@@ -15,6 +16,7 @@
 //! - [`provider`]: one service type at work: its mapping, its stores, its records.
 //! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
 //! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
+//! - [`metrics`]: figures in the text format of Prometheus. Knows not what is counted.
 //! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
 //! - [`leader`]: which of several replicas speaks. Knows no mapping and no bus.
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
@@ -34,6 +36,7 @@ pub mod app;
 pub mod bus;
 pub mod cases;
 pub mod cli;
+pub mod clock;
 pub mod cloudevent;
 pub mod cluster;
 pub mod files;
@@ -41,6 +44,7 @@ pub mod http;
 pub mod kinds;
 pub mod leader;
 pub mod ledger;
+pub mod metrics;
 pub mod monitor;
 pub mod openapi;
 pub mod provider;

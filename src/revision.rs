@@ -16,6 +16,7 @@ use crate::engine::prove::{Proof, prove};
 use crate::engine::service::{Files, Service};
 use crate::files::{MappingRoot, Unreadable};
 use crate::kinds;
+use crate::metrics::{Exposition, Kind::Counter, Kind::Gauge};
 
 /// Everything that is in a root.
 #[derive(Clone, Debug)]
@@ -121,6 +122,22 @@ pub fn proof(service: &Service, files: &Files, kinds: &Kinds) -> Proof {
 }
 
 impl Revisions {
+    pub fn figures(&self, page: &mut Exposition) {
+        let revision = [("revision", self.in_use.as_str())];
+        page.family("mapwright_mapping_revision_info", Gauge, "The revision of the mappings that serves.")
+            .figure(&revision, 1);
+        page.family(
+            "mapwright_mapping_revisions_taken_total",
+            Counter,
+            "Revisions taken into use while serving.",
+        )
+        .figure(&[], self.taken);
+        page.family("mapwright_mapping_revisions_refused_total", Counter, "Revisions that were refused.")
+            .figure(&[], self.refusals);
+        page.family("mapwright_mapping_refused", Gauge, "1 while the files are a revision that is refused.")
+            .figure(&[], u8::from(self.refused.is_some()));
+    }
+
     /// What health says of them.
     #[must_use]
     pub fn health(&self) -> Value {

@@ -167,6 +167,7 @@ fn furnished(options: &DevOptions) -> Result<Sandbox, StartError> {
     };
     let files = options.scenario.as_deref().map(read).transpose()?.into_iter().collect();
     let stages = Stages::load(files, true, true)
+        .map(Arc::new)
         .map_err(|findings| StartError::Mappings(Unfit::Mappings(findings)))?;
     if let Some(directory) = &options.persist {
         let kept = Kept::open(directory).map_err(StartError::Other)?;

@@ -71,6 +71,12 @@ impl Loaded {
         let services = revision.compile(&types).map_err(StartError::Mappings)?;
         Ok(Self { root, types, seen, digest: revision.digest, services })
     }
+
+    /// Mappings that come from no folder, and stay as they are.
+    pub(super) fn of(services: Vec<Arc<Service>>) -> Self {
+        let (root, seen) = (PathBuf::new(), Look::default());
+        Self { root, types: Vec::new(), seen, digest: String::new(), services }
+    }
 }
 
 impl Reload {

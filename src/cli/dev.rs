@@ -1,6 +1,7 @@
 //! `mapwright dev`: everything in one process, without a cluster and without NATS.
 
 use std::io::IsTerminal as _;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -26,9 +27,9 @@ pub(super) struct Arguments {
     /// A NATS server that hears the events as well.
     #[arg(long)]
     nats: Option<String>,
-    /// The port of REST on 127.0.0.1; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    port: u16,
+    /// The port of REST on 127.0.0.1; 0 takes a free one. Without it 8080, or a free one where that is taken.
+    #[arg(long)]
+    port: Option<u16>,
     /// The port of the Kubernetes API on 127.0.0.1; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     api_port: u16,
@@ -42,6 +43,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     persist: Option<PathBuf>,
 }
+
+const USUAL_PORT: u16 = 8080;
 
 /// What becomes of a save is on the screen already.
 const LOG: &str = "warn,mapwright::app::reload=off";
@@ -76,7 +79,7 @@ async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
     let options = DevOptions {
         root: arguments.root,
         nats: arguments.nats,
-        port: arguments.port,
+        port: arguments.port.unwrap_or_else(usual_port),
         api_port: arguments.api_port,
         kubeconfig_out: arguments.kubeconfig_out,
         scenario: arguments.scenario,
@@ -95,6 +98,12 @@ async fn play(arguments: Arguments, begin: Instant) -> Result<(), StartError> {
         }
     })
     .await
+}
+
+/// The port that the documents name, if nobody has it.
+fn usual_port() -> u16 {
+    let free = TcpListener::bind(("127.0.0.1", USUAL_PORT)).is_ok();
+    if free { USUAL_PORT } else { 0 }
 }
 
 /// What has become of a save.

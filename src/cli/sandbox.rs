@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> End {
 
 async fn serve(arguments: &Arguments) -> Result<(), String> {
     let stages = Stages::load(Vec::new(), !arguments.bare, true).map_err(|findings| findings.to_string())?;
-    let sandbox = Sandbox::start((!arguments.no_controllers).then_some(stages))?;
+    let sandbox = Sandbox::start((!arguments.no_controllers).then(|| Arc::new(stages)))?;
     if !arguments.bare {
         sandbox.furnish()?;
     }

@@ -24,6 +24,8 @@ enum Document {
     Template,
     /// `case.yaml` of a test case.
     Case,
+    /// `steps.yaml` of a test case.
+    Steps,
     /// `provider.toml`, the settings of `serve`.
     Provider,
 }
@@ -33,8 +35,9 @@ pub(super) fn run(arguments: &Arguments) -> End {
         Document::Mapping => describe::mapping(),
         Document::Template => describe::template(),
         Document::Case => describe::case(),
+        Document::Steps => describe::steps(),
         Document::Provider => settings::schema(),
     };
-    println!("{schema:#}");
+    super::result(&format!("{schema:#}\n"));
     End::Success
 }

@@ -5,6 +5,7 @@ use std::thread;
 
 use super::End;
 use super::report::{Target, cases};
+use crate::app::Simulator;
 use crate::cases::{CASES, Mappings, Run, Suite};
 use crate::engine::case::{CaseResult, Outcome, Rewrite};
 use crate::files::change::{Look, PAUSE};
@@ -95,7 +96,9 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         return nothing_found(arguments);
     }
     let jobs = arguments.jobs.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let mut ran = suite.run(jobs);
+    let simulator = Simulator::default();
+    let run = || suite.run(jobs, &|service, story| simulator.play(service, story));
+    let mut ran = run();
     if arguments.update {
         if let Err(unreadable) = suite.write(&ran.rewrites) {
             eprintln!("{unreadable}");
@@ -103,7 +106,7 @@ fn once(arguments: &Arguments, mappings: &mut Mappings) -> End {
         }
         ran.rewrites.iter().for_each(print_rewrite);
         // What is still wrong after it is no matter of golden files.
-        ran = suite.run(jobs);
+        ran = run();
     }
     summary(&ran);
     let unreached = arguments.coverage && coverage(&suite);

@@ -1,11 +1,15 @@
 //! The way to the API server: two clients, a deadline on every call, and nothing tried twice in silence.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use http_body_util::BodyExt as _;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Request, Response};
 use kube::client::Body;
@@ -34,6 +38,13 @@ pub struct ConnectOptions {
     pub request_timeout: Duration,
 }
 
+/// Who answers calls in this process, in the place of a server.
+pub type Answerer =
+    Arc<dyn Fn(Request<Vec<u8>>) -> BoxFuture<'static, Response<BoxBody<Bytes, Infallible>>> + Send + Sync>;
+
+/// The body of an answer, wherever it comes from.
+pub(crate) type Answer = UnsyncBoxBody<Bytes, kube::Error>;
+
 /// How long one watch call lasts before the server ends it. Short, because it bounds how long a vanished
 /// peer stays unnoticed.
 pub(crate) const WATCH_SECONDS: u32 = 10;
@@ -48,10 +59,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const VERSION_TIMEOUT: Duration = Duration::from_millis(1500);
 
 struct Inner {
-    /// For calls that end: its connections give up when an answer takes longer than the deadline.
-    requests: Client,
-    /// For watches: the same, with the silence that a watch may keep as its limit.
-    watches: Client,
+    way: Way,
     plugin: Option<Arc<Plugin>>,
     request_timeout: Duration,
     address: String,
@@ -59,11 +67,42 @@ struct Inner {
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
 }
 
+enum Way {
+    Server {
+        /// For calls that end: its connections give up when an answer takes longer than the deadline.
+        requests: Client,
+        /// For watches: the same, with the silence that a watch may keep as its limit.
+        watches: Client,
+    },
+    InProcess(Answerer),
+}
+
+/// What a call is for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Request,
+    Watch,
+}
+
 pub(crate) fn watch_silence() -> Duration {
     if seeded!("endless-silence") { WATCH_SILENCE * 100 } else { WATCH_SILENCE }
 }
 
 impl Cluster {
+    /// A cluster in this process: nothing of it needs a socket, or a time that passes by itself.
+    #[must_use]
+    pub fn in_process(answerer: Answerer, namespace: &str, request_timeout: Duration) -> Self {
+        let inner = Inner {
+            way: Way::InProcess(answerer),
+            plugin: None,
+            request_timeout,
+            address: "in this process".to_owned(),
+            default_namespace: namespace.to_owned(),
+            resources: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// Reads the configuration and prepares the clients. It does not call the server: a cluster that is
     /// away at the start is a matter of health, not of configuration.
     ///
@@ -75,8 +114,10 @@ impl Cluster {
         let inner = Inner {
             address: config.cluster_url.to_string(),
             default_namespace: config.default_namespace.clone(),
-            requests: client(config.clone(), options.request_timeout)?,
-            watches: client(config, watch_silence())?,
+            way: Way::Server {
+                requests: client(config.clone(), options.request_timeout)?,
+                watches: client(config, watch_silence())?,
+            },
             plugin,
             request_timeout: options.request_timeout,
             resources: Mutex::default(),
@@ -121,13 +162,13 @@ impl Cluster {
     /// One call whose answer is text.
     pub(crate) async fn text(&self, request: Request<Vec<u8>>) -> Result<String, Refusal> {
         let deadline = self.inner.request_timeout;
-        let bytes = within(deadline, async { self.bytes(&self.inner.requests, request).await }).await?;
+        let bytes = within(deadline, async { self.bytes(request).await }).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Begins a call whose answer is a stream. Only its beginning has a deadline.
-    pub(crate) async fn begin_stream(&self, request: Request<Vec<u8>>) -> Result<Body, Refusal> {
-        within(watch_silence(), async { self.answer(&self.inner.watches, request).await })
+    pub(crate) async fn begin_stream(&self, request: Request<Vec<u8>>) -> Result<Answer, Refusal> {
+        within(watch_silence(), async { self.answer(Purpose::Watch, request).await })
             .await
             .map(Response::into_body)
     }
@@ -138,26 +179,26 @@ impl Cluster {
     }
 
     async fn call_within(&self, deadline: Duration, request: Request<Vec<u8>>) -> Result<Value, Refusal> {
-        let bytes = within(deadline, async { self.bytes(&self.inner.requests, request).await }).await?;
+        let bytes = within(deadline, async { self.bytes(request).await }).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::new(RefusalKind::Other, format!("the cluster's answer is no JSON: {error}"))
         })
     }
 
-    async fn bytes(&self, client: &Client, request: Request<Vec<u8>>) -> Result<bytes::Bytes, Refusal> {
-        collect(self.answer(client, request).await?.into_body()).await
+    async fn bytes(&self, request: Request<Vec<u8>>) -> Result<Bytes, Refusal> {
+        collect(self.answer(Purpose::Request, request).await?.into_body()).await
     }
 
     /// Sends one request with our credentials; an answer that is no success becomes its refusal.
     async fn answer(
         &self,
-        client: &Client,
+        purpose: Purpose,
         mut request: Request<Vec<u8>>,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Answer>, Refusal> {
         if let Some(plugin) = &self.inner.plugin {
             request.headers_mut().insert(AUTHORIZATION, plugin.header().await?);
         }
-        let response = client.send(request.map(Body::from)).await.map_err(|error| classify(&error))?;
+        let response = self.send(purpose, request).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -166,6 +207,23 @@ impl Cluster {
             plugin.forget().await;
         }
         Err(refusal)
+    }
+}
+
+// === the two ways ===
+
+impl Cluster {
+    async fn send(&self, purpose: Purpose, request: Request<Vec<u8>>) -> Result<Response<Answer>, Refusal> {
+        let client = match (&self.inner.way, purpose) {
+            (Way::InProcess(answerer), _) => {
+                let response = answerer(request).await;
+                return Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
+            }
+            (Way::Server { requests, .. }, Purpose::Request) => requests,
+            (Way::Server { watches, .. }, Purpose::Watch) => watches,
+        };
+        let response = client.send(request.map(Body::from)).await.map_err(|error| classify(&error))?;
+        Ok(response.map(Body::boxed_unsync))
     }
 }
 
@@ -235,14 +293,14 @@ async fn within<T>(deadline: Duration, call: impl Future<Output = Result<T, Refu
     })
 }
 
-async fn collect(body: Body) -> Result<bytes::Bytes, Refusal> {
+async fn collect(body: Answer) -> Result<Bytes, Refusal> {
     let collected = body.collect().await.map_err(|error| classify(&error))?;
     Ok(collected.to_bytes())
 }
 
 /// Reads an answer that is no success. Proxies in between answer in their own words, and only the header
 /// of a throttled call says for certain when to come back.
-async fn refused(response: Response<Body>) -> Result<Refusal, Refusal> {
+async fn refused(response: Response<Answer>) -> Result<Refusal, Refusal> {
     let code = response.status().as_u16();
     let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let bytes = collect(response.into_body()).await?;

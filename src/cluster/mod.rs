@@ -31,7 +31,7 @@ mod stream;
 pub mod watch;
 
 pub use changes::Changes;
-pub use connection::{Cluster, ConnectOptions};
+pub use connection::{Answerer, Cluster, ConnectOptions};
 pub use lease::Lease;
 pub use objects::{Deleted, ListOptions, Preconditions, Propagation};
 pub use prune::Prune;

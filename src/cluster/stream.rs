@@ -2,16 +2,15 @@
 
 use bytes::{Buf as _, BytesMut};
 use http_body_util::BodyExt as _;
-use kube::client::Body;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::connection::watch_silence;
+use super::connection::{Answer, watch_silence};
 use super::refusal::{Refusal, RefusalKind, classify};
 
 /// The documents of a watch's answer as they arrive.
 pub(crate) struct Lines {
-    body: Body,
+    body: Answer,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of line, so that a long line is not searched anew
     /// with every piece of it.
@@ -22,7 +21,7 @@ pub(crate) struct Lines {
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 impl Lines {
-    pub(crate) fn new(body: Body) -> Self {
+    pub(crate) fn new(body: Answer) -> Self {
         Self { body, buffer: BytesMut::new(), searched: 0 }
     }
 

@@ -1,12 +1,15 @@
 //! Tests as data: a case is a folder that says what is given, what is asked, and what must come of it.
 //!
 //! The modules in reading order: [`form`], what a person writes; [`load`], from files to a [`Case`];
-//! [`run`], what comes of it; [`compare`], what differs from what was expected.
+//! [`run`], what comes of it; [`compare`], what differs from what was expected. A case of several steps is
+//! played elsewhere: [`steps`] are what is done, [`played`] what was seen.
 
 pub mod compare;
 pub mod form;
 pub mod load;
+pub mod played;
 pub mod run;
+pub mod steps;
 
 use std::collections::BTreeMap;
 
@@ -20,9 +23,10 @@ use crate::source::{Position, Source};
 pub use compare::{Judgement, Rewrite};
 pub use form::{Defaults, Document, Doing};
 pub use load::CaseFolder;
+pub use played::{Played, Seen, Story};
 pub use run::Keep;
 
-/// One case, ready to run. Its cluster is exactly what its `objects.yaml` holds.
+/// One case, ready to run. Its cluster is exactly what its `objects.yaml` holds, unless it has steps.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// `<type>/<what happens>`.
@@ -35,6 +39,7 @@ pub struct Case {
     spec: Option<Body>,
     patch: Option<Body>,
     objects: Vec<Json>,
+    steps: Option<steps::Steps>,
     expect: Option<Vec<Document>>,
     assertions: Vec<form::Assertion>,
     goldens: BTreeMap<Document, Source>,

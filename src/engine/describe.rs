@@ -5,6 +5,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::case::form::CaseForm;
+use crate::case::steps::StepForm;
 use crate::decode::Decode;
 use crate::format::Mapping;
 
@@ -16,6 +17,11 @@ pub fn mapping() -> Json {
 /// The JSON Schema of `case.yaml` and `case.toml`.
 pub fn case() -> Json {
     of::<CaseForm>("A test case of Mapwright")
+}
+
+/// The JSON Schema of `steps.yaml`.
+pub fn steps() -> Json {
+    of::<Vec<StepForm>>("The steps of a test case of Mapwright")
 }
 
 /// The JSON Schema of any document of the format.

@@ -85,6 +85,7 @@ async fn dispatch<R: Resources>(
     match route {
         Route::Health { collection } => health(resources, collection).await,
         Route::OpenApi => Ok(reply::document(resources.openapi())),
+        Route::Metrics => Ok(reply::text(resources.metrics())),
         Route::Options { allow } => Ok(reply::options(&allow)),
         Route::Create { collection } => create(resources, collection, request).await,
         Route::List { collection } => list(resources, collection, request).await,
@@ -220,6 +221,7 @@ impl Request {
             // Neither has a body.
             Route::Options { .. } | Route::Delete { .. } => return Ok(()),
             Route::Act { .. } => &["application/json", "text/plain"],
+            Route::Metrics => &["text/plain"],
             _ => &["application/json"],
         };
         if negotiate::accepts(&self.body.headers, media_types) {

@@ -12,9 +12,10 @@ mod reply;
 mod routes;
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use hyper::body::Body;
 use hyper::service::{Service, service_fn};
 use hyper::{Method, Request, Uri};
 use hyper_util::service::TowerToHyperService;
@@ -36,6 +37,9 @@ pub trait Resources: Send + Sync + 'static {
 
     /// The OpenAPI document of all collections, as JSON text.
     fn openapi(&self) -> String;
+
+    /// The figures of the process, in the text format of Prometheus.
+    fn metrics(&self) -> String;
 
     /// The health of one collection, or of the whole process. Must answer within two seconds.
     fn health(&self, collection: Option<&str>) -> impl Future<Output = Value> + Send;
@@ -133,18 +137,22 @@ pub enum Outcome {
     Text(String),
 }
 
-/// The service that [`run`] serves: one filter for all routes.
+/// The service that [`run`] serves, whatever carries the bodies: one filter for all routes.
 ///
 /// warp's own path filters neither decode segments nor serve HEAD nor tell a wrong method from an unknown
 /// path, and they panic on a target without a path, as CONNECT has. So the filter only takes the request
 /// apart, its target travels beside it, and the pure table in `routes` decides.
-pub fn service<R: Resources>(
+pub fn service<R, B>(
     resources: Arc<R>,
     limits: &Limits,
-) -> impl Service<Request<Incoming>, Response = warp::reply::Response, Error = Infallible, Future: Send + 'static>
+) -> impl Service<Request<B>, Response = warp::reply::Response, Error = Infallible, Future: Send + 'static>
 + Clone
 + Send
-+ 'static {
++ 'static
+where
+    R: Resources,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Sync + 'static,
+{
     let server = handlers::Server { resources, limits: limits.clone() };
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
@@ -157,7 +165,7 @@ pub fn service<R: Resources>(
         .and(body)
         .then(handlers::answer);
     let filtered = TowerToHyperService::new(warp::service(filter));
-    service_fn(move |mut request: Request<Incoming>| {
+    service_fn(move |mut request: Request<B>| {
         let target = request.uri().clone();
         request.extensions_mut().insert(target);
         filtered.call(request)

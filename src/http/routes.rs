@@ -13,6 +13,7 @@ pub(super) enum Route {
         collection: Option<String>,
     },
     OpenApi,
+    Metrics,
     /// Which methods a resource has.
     Options {
         allow: Vec<&'static str>,
@@ -68,6 +69,7 @@ fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     match segments.as_slice() {
         ["health"] => read_only(method, Route::Health { collection: None }),
+        ["metrics"] => read_only(method, Route::Metrics),
         ["api", "v1alpha1", "openapi.json"] => read_only(method, Route::OpenApi),
         ["api", "v1alpha1", name, rest @ ..] => match (named(name, collections), rest) {
             (Some(collection), []) => of_collection(method, collection),

@@ -156,5 +156,5 @@ pub(super) fn is_over(record: &InstanceRecord) -> bool {
     let minutes = if record.keys.is_empty() { KEPT_MINUTES } else { KEPT_FOR_KEYS_MINUTES };
     let end = record.end_time.as_ref().and_then(|time| time.parse::<Timestamp>().ok());
     let over = end.and_then(|end| end.checked_add(Span::new().minutes(minutes)).ok());
-    over.is_some_and(|over| over < Timestamp::now())
+    over.is_some_and(|over| over < crate::clock::now())
 }

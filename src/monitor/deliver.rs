@@ -67,7 +67,7 @@ pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoi
         message: &outgoing.report.message,
         revision: outgoing.revision,
     };
-    let mut event = CloudEvent::new(&identity, jiff::Timestamp::now().to_string());
+    let mut event = CloudEvent::new(&identity, crate::clock::now().to_string());
     if seeded!("chance-ids") {
         event.id = uuid::Uuid::new_v4();
     }

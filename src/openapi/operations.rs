@@ -16,7 +16,7 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
     let style = ProblemStyle::default();
     let problems = Problems { owner: PROVIDER, style: &style };
     parts.tags.push(
-        json!({ "name": PROVIDER, "description": "The provider itself: its health and this document" }),
+        json!({ "name": PROVIDER, "description": "The provider itself: health, figures and this document" }),
     );
     let health = read(Read {
         id: "GetHealth",
@@ -29,6 +29,19 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
         statuses: &[405, 406, 500, 503],
     });
     parts.paths.insert("/health".to_owned(), health);
+    let mut metrics = read(Read {
+        id: "GetMetrics",
+        tag: PROVIDER,
+        summary: "Figures of the provider",
+        description: "In the text format of Prometheus, version 0.0.4.",
+        parameters: &[],
+        schema: json!({ "type": "string" }),
+        problems: &problems,
+        statuses: &[405, 406, 500, 503],
+    });
+    metrics["get"]["responses"]["200"]["content"] =
+        json!({ "text/plain": { "schema": { "type": "string" } } });
+    parts.paths.insert("/metrics".to_owned(), metrics);
     let document = read(Read {
         id: "GetOpenApi",
         tag: PROVIDER,

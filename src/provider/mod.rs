@@ -233,7 +233,7 @@ impl Provider {
 
 /// The present moment as records keep it.
 pub fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::clock::now_in_seconds()
 }
 
 pub fn resource_ref(kind: &KindRef) -> ResourceRef {

@@ -7,6 +7,7 @@ use super::answer::{broken_rule, problem_of, problem_of_object};
 use super::apply::{NotApplied, abandon, plan, promote};
 use super::claim::Claimed;
 use super::{CreateRequest, Provisioner, check_id};
+use crate::clock;
 use crate::engine::format::Moment;
 use crate::engine::inputs::Inputs;
 use crate::engine::json::canonical;
@@ -66,7 +67,7 @@ impl Provisioner {
                     [&self.provider.name, &self.provider.service.service_type, key].map(String::as_str);
                 Ok(Uuid::new_v5(&Uuid::NAMESPACE_OID, fingerprint(&name).as_bytes()).to_string())
             }
-            (None, None) => Ok(Uuid::new_v4().to_string()),
+            (None, None) => Ok(clock::unique("instance").to_string()),
         }
     }
 
@@ -98,7 +99,7 @@ impl Provisioner {
             provider: provider.name.clone(),
             life,
             state: State::Creating,
-            claim: Uuid::new_v4().to_string(),
+            claim: clock::unique("claim").to_string(),
             revision: provider.service.revision.clone(),
             create_time: crate::provider::now(),
             spec: inputs.spec.clone(),

@@ -323,7 +323,9 @@ fn fresh(kind: &Kind, object: &mut Value) {
     {
         members.shift_remove(key);
     }
-    members.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+    let named = members.get("name").and_then(Value::as_str).unwrap_or_default();
+    let purpose = format!("{} {named}", kind.kind);
+    members.insert("uid".to_owned(), crate::clock::unique(&purpose).to_string().into());
     members.insert("creationTimestamp".to_owned(), now().into());
     let generation = counts_generations(kind).then(|| json!(1));
     set(members, "generation", generation);
@@ -463,7 +465,7 @@ fn hold(object: &mut Value, propagation: &str) {
 }
 
 fn begin_deletion(kind: &Kind, object: &mut Value, grace: i64) {
-    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
+    let end = crate::clock::now() + jiff::SignedDuration::from_secs(grace);
     let counts = counts_generations(kind);
     let members = metadata(object);
     let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

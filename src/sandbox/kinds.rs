@@ -30,7 +30,7 @@ pub(super) struct Kind {
 /// All kinds that are served now.
 pub(super) struct Kinds {
     rows: RwLock<Vec<Arc<Kind>>>,
-    packages: BTreeMap<String, Package>,
+    packages: Arc<BTreeMap<String, Package>>,
     /// The definitions of CustomResourceDefinitions.
     custom: RwLock<HashMap<String, Arc<Value>>>,
     pub(super) version: String,
@@ -68,11 +68,22 @@ const LEFT_OUT: [&str; 2] = ["events.k8s.io/v1", "autoscaling/v1"];
 const MOST_KINDS: usize = 2000;
 
 impl Kinds {
-    /// The kinds of the pack.
+    /// The kinds of the pack; what is inflated of it is shared by all clusters of the process.
     ///
     /// # Errors
     /// When the pack in the binary is damaged.
     pub(super) fn new() -> Result<Self, String> {
+        static PACKED: OnceLock<Result<Kinds, String>> = OnceLock::new();
+        let packed = PACKED.get_or_init(Self::unpack).as_ref().map_err(String::clone)?;
+        Ok(Self {
+            rows: RwLock::new(packed.all()),
+            packages: packed.packages.clone(),
+            custom: RwLock::default(),
+            version: packed.version.clone(),
+        })
+    }
+
+    fn unpack() -> Result<Self, String> {
         let end = PACK.iter().position(|byte| *byte == b'\n').ok_or("the pack of kinds has no index")?;
         let index: Index =
             serde_json::from_slice(&PACK[..end]).map_err(|error| format!("the pack of kinds: {error}"))?;
@@ -88,7 +99,7 @@ impl Kinds {
         );
         Ok(Self {
             rows: RwLock::new(rows.collect()),
-            packages: packages.collect(),
+            packages: Arc::new(packages.collect()),
             custom: RwLock::default(),
             version: index.version,
         })

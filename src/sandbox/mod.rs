@@ -2,7 +2,8 @@
 //!
 //! Invariants of the room:
 //!
-//! - It knows no mapping, no service type and no sibling room but [`crate::http`], for its accept loop and its escapes.
+//! - It knows no mapping, no service type and no sibling room but [`crate::clock`] and [`crate::http`], for its
+//!   accept loop and its escapes.
 //! - Kinds, defaults, columns and what the pretended machines do are data; what is code is what the API server
 //!   and its controllers do by code.
 //! - Every write happens whole under one lock and has one version; nobody ever sees half of one.
@@ -11,13 +12,14 @@
 //! In reading order: `server` answers requests, `routes` and `reply` are their two ends; `api` holds the verbs,
 //! `kinds` and `schema` what objects look like, `admit`, `names`, `rules`, `quota`, `addresses` and `quantity`
 //! what the server makes of them; `store` keeps them, and `persist` beyond the process; `list`, `watching`, `selector` and `table` read them;
-//! `controllers` do what follows, and `stages` say what pretended machines do.
+//! `controllers` do what follows, and `stages` say what pretended machines do; `inside` is the way without a socket.
 
 mod addresses;
 mod admit;
 mod api;
 mod controllers;
 mod discovery;
+mod inside;
 mod kinds;
 mod list;
 mod names;
@@ -48,6 +50,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::engine::diagnostic::Findings;
@@ -67,6 +70,8 @@ pub use stages::Stages;
 pub struct Sandbox {
     server: Server,
     kept: Option<Kept>,
+    /// None where nothing follows from what is written.
+    stages: Option<watch::Sender<Arc<Stages>>>,
     /// The controllers; they end with the sandbox.
     _controllers: JoinSet<()>,
 }
@@ -82,7 +87,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the data in the binary is damaged.
-    pub fn start(stages: Option<Stages>) -> Result<Self, String> {
+    pub fn start(stages: Option<Arc<Stages>>) -> Result<Self, String> {
         let sandbox = Self::empty(stages)?;
         sandbox.found()?;
         Ok(sandbox)
@@ -92,7 +97,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the data in the binary is damaged.
-    pub fn resume(stages: Option<Stages>, mut kept: Kept) -> Result<Self, String> {
+    pub fn resume(stages: Option<Arc<Stages>>, mut kept: Kept) -> Result<Self, String> {
         let mut sandbox = Self::empty(stages)?;
         if !kept.restore(&sandbox.server.api) {
             sandbox.found()?;
@@ -102,7 +107,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    fn empty(stages: Option<Stages>) -> Result<Self, String> {
+    fn empty(stages: Option<Arc<Stages>>) -> Result<Self, String> {
         let source = Source::new("sandbox/defaults.yaml", DEFAULTS);
         let mut findings = Findings::default();
         let defaults = read(&source, &mut findings).map(|tree| tree.to_json());
@@ -110,19 +115,20 @@ impl Sandbox {
             return Err(findings.to_string());
         };
         let api = Arc::new(Api::new(Kinds::new()?, defaults));
-        let tables = Arc::new(Tables::new().map_err(|findings| findings.to_string())?);
+        let tables = Tables::shared().map_err(|findings| findings.to_string())?;
         let mut running = JoinSet::new();
-        if let Some(stages) = stages {
+        let stages = stages.map(watch::Sender::new);
+        if let Some(stages) = &stages {
             let news = api.store().tell();
-            running.spawn(controllers::run(api.clone(), Arc::new(stages), news));
+            running.spawn(controllers::run(api.clone(), stages.subscribe(), news));
         }
-        Ok(Self { server: Server { api, tables }, kept: None, _controllers: running })
+        Ok(Self { server: Server { api, tables }, kept: None, stages, _controllers: running })
     }
 
     /// What every cluster has from its first moment.
     fn found(&self) -> Result<(), String> {
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-            self.create("v1", "Namespace", "", json!({"metadata": {"name": namespace}}))?;
+            self.make_namespace(namespace)?;
         }
         Ok(())
     }
@@ -156,25 +162,6 @@ impl Sandbox {
             "allowVolumeExpansion": true,
         });
         self.create("storage.k8s.io/v1", "StorageClass", "", class).map(|_| ())
-    }
-
-    /// Puts an object in, as a client would.
-    ///
-    /// # Errors
-    /// The refusal that a client would get.
-    pub fn create(
-        &self,
-        api_version: &str,
-        kind: &str,
-        namespace: &str,
-        object: Value,
-    ) -> Result<Value, String> {
-        let api = &self.server.api;
-        let found = api.kinds.by_kind(api_version, kind);
-        let found = found.ok_or_else(|| format!("there is no {kind} in {api_version}"))?;
-        let target = Target::new(found, namespace, "");
-        let written = api.create(&target, object, &WriteOptions::default());
-        written.map(|written| written.object).map_err(|refusal| refusal.message)
     }
 
     /// Serves until `shutdown` is done, and keeps what there is then.

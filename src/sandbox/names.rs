@@ -25,7 +25,7 @@ const LARGEST_ANNOTATIONS: usize = 256 << 10;
 /// A name that begins as asked and is nobody else's.
 pub(super) fn generate(prefix: &str) -> String {
     let prefix: String = prefix.chars().take(58).collect();
-    format!("{prefix}{}", random_suffix())
+    format!("{prefix}{}", random_suffix(&prefix))
 }
 
 /// Judges everything in metadata that a caller chooses.

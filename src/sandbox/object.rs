@@ -92,12 +92,12 @@ pub(super) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> 
 
 /// The present moment as Kubernetes writes it: whole seconds, in UTC.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::clock::now_in_seconds()
 }
 
 /// Five characters that spell no word, as generated names end in.
-pub(super) fn random_suffix() -> String {
-    let bits = uuid::Uuid::new_v4().as_u128();
+pub(super) fn random_suffix(prefix: &str) -> String {
+    let bits = crate::clock::unique(prefix).as_u128();
     encode_safely(bits, 5)
 }
 

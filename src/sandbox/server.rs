@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::{Method, Request};
 use serde_json::{Value, json};
@@ -50,14 +50,14 @@ const LARGEST_BODY: usize = 3 << 20;
 const BODY_TIME: Duration = Duration::from_secs(15);
 
 impl Server {
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(&self, request: Request<B>) -> Reply {
         let head = request.method() == Method::HEAD;
         let answered = self.try_answer(request).await;
         let reply = answered.unwrap_or_else(|refusal| reply::refusal(&refusal));
         if head { reply.map(|_| http_body_util::Full::new(Bytes::new()).boxed()) } else { reply }
     }
 
-    async fn try_answer(&self, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    async fn try_answer<B: Body<Data = Bytes> + Unpin>(&self, request: Request<B>) -> Result<Reply, Refusal> {
         let (head, body) = request.into_parts();
         let route = Route::of(head.uri.path());
         let query = Query::of(head.uri.query())?;
@@ -403,7 +403,7 @@ fn review(kind: &Kind, call: &Call) -> Result<Reply, Refusal> {
     Ok(reply::json(201, &asked))
 }
 
-async fn read_body(mut body: Incoming) -> Result<Bytes, Refusal> {
+async fn read_body(mut body: impl Body<Data = Bytes> + Unpin) -> Result<Bytes, Refusal> {
     let reading = async {
         let mut collected = BytesMut::new();
         while let Some(frame) = body.frame().await {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::object::{now, text, uid};
 use super::table::entries;
+use crate::engine::case::steps::span_of_time;
 use crate::engine::diagnostic::Findings;
 use crate::engine::expression::{Compiler, EvalError, Expression, Leaf, Program};
 use crate::engine::names::fingerprint;
@@ -71,13 +72,30 @@ impl Stages {
     /// Every mistake in the files, at its place.
     pub fn load(files: Vec<Source>, built_in: bool, delays: bool) -> Result<Self, Findings> {
         let mut findings = Findings::default();
+        let read = files.into_iter().filter_map(|file| read(&file, &mut findings).map(|tree| (file, tree)));
+        let parts: Vec<(Source, Tree)> = read.collect();
+        match Self::of_parts(&parts, built_in, delays) {
+            Ok(stages) if findings.is_empty() => Ok(stages),
+            Ok(_) => Err(findings),
+            Err(more) => {
+                findings.append(more);
+                Err(findings)
+            }
+        }
+    }
+
+    /// The same of parts of files that have been read already.
+    ///
+    /// # Errors
+    /// Every mistake in the parts, at its place.
+    pub fn of_parts(parts: &[(Source, Tree)], built_in: bool, delays: bool) -> Result<Self, Findings> {
+        let mut findings = Findings::default();
         let own = BUILT_IN.iter().filter(|_| built_in).map(|(name, text)| Source::new(*name, *text));
+        let own: Vec<(Source, Tree)> =
+            own.filter_map(|file| read(&file, &mut findings).map(|tree| (file, tree))).collect();
         let mut by_kind: HashMap<String, Vec<Stage>> = HashMap::new();
-        let files: Vec<Source> = files.into_iter().chain(own).collect();
-        let trees: Vec<(&Source, Tree)> =
-            files.iter().filter_map(|file| Some((file, read(file, &mut findings)?))).collect();
         let mut compiler = Compiler::new(&mut findings);
-        for (source, tree) in &trees {
+        for (source, tree) in parts.iter().chain(&own) {
             let parts = match &tree.kind {
                 Shape::List(parts) => parts.as_slice(),
                 _ => std::slice::from_ref(tree),
@@ -227,15 +245,9 @@ impl Reader<'_, '_> {
 
     fn delay(&mut self, tree: &Tree) -> Option<Duration> {
         let Some(delay) = tree.get("delay") else { return Some(Duration::ZERO) };
-        let read = delay.as_str().and_then(|text| {
-            let (number, unit) = match text.strip_suffix("ms") {
-                Some(number) => (number, 1),
-                None => (text.strip_suffix('s')?, 1000),
-            };
-            Some(Duration::from_millis(number.trim().parse::<u64>().ok()?.checked_mul(unit)?))
-        });
+        let read = delay.as_str().and_then(span_of_time);
         if read.is_none() {
-            let message = "a delay is a whole number of seconds or milliseconds, such as 2s or 300ms";
+            let message = "a delay is a whole number with ms, s, m or h, such as 300ms, 2s or 5m";
             self.compiler.findings.add(self.source, &delay.span, "malformed-delay", message);
         }
         read

@@ -1,7 +1,7 @@
 //! Objects as rows, the way `kubectl get` asks for them. Which columns a kind has is data.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -32,9 +32,16 @@ struct Column {
 const FILE: &str = include_str!("../../sandbox/tables.yaml");
 
 impl Tables {
+    /// The tables of the file in the binary, compiled once for all clusters of the process.
+    ///
     /// # Errors
-    /// When the file in the binary has mistakes.
-    pub(super) fn new() -> Result<Self, Findings> {
+    /// When the file has mistakes.
+    pub(super) fn shared() -> Result<Arc<Self>, Findings> {
+        static TABLES: OnceLock<Result<Arc<Tables>, Findings>> = OnceLock::new();
+        TABLES.get_or_init(|| Self::new().map(Arc::new)).clone()
+    }
+
+    fn new() -> Result<Self, Findings> {
         let source = Source::new("sandbox/tables.yaml", FILE);
         let mut findings = Findings::default();
         let tree = read(&source, &mut findings);
@@ -125,7 +132,7 @@ fn definitions(columns: Option<&Vec<Column>>) -> Value {
 /// How long ago a moment is, in the two largest units that still say something.
 fn age(moment: &str) -> String {
     let Ok(moment) = moment.parse::<jiff::Timestamp>() else { return "<unknown>".to_owned() };
-    let seconds = jiff::Timestamp::now().duration_since(moment).as_secs().max(0);
+    let seconds = crate::clock::now().duration_since(moment).as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |large: i64, unit: &str, small: i64, inner: &str| match small {
         0 => format!("{large}{unit}"),

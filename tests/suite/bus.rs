@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mapwright::bus::*;
+use mapwright_testbed::ground::has_servers;
 use mapwright_testbed::process::Scratch;
 use mapwright_testbed::{Events, Nats, NatsKind, secs};
 
@@ -44,6 +45,9 @@ async fn stored(nats: &Nats) -> u64 {
 
 #[tokio::test]
 async fn a_stream_acknowledges_and_drops_a_second_copy() {
+    if !has_servers() {
+        return;
+    }
     let nats = Nats::start(NatsKind::JetStream).await.unwrap();
     nats.stream("dcm", &["dcm.*"]).await.unwrap();
     let bus = connected(&nats).await;
@@ -55,6 +59,9 @@ async fn a_stream_acknowledges_and_drops_a_second_copy() {
 
 #[tokio::test]
 async fn without_a_stream_listeners_hear_it_once_and_the_stream_gets_it_when_it_comes() {
+    if !has_servers() {
+        return;
+    }
     let nats = Nats::start(NatsKind::JetStream).await.unwrap();
     let events = Events::subscribe(&nats.url(), "dcm.*").await.unwrap();
     let bus = connected(&nats).await;
@@ -70,6 +77,9 @@ async fn without_a_stream_listeners_hear_it_once_and_the_stream_gets_it_when_it_
 
 #[tokio::test]
 async fn a_stream_that_was_removed_is_noticed_although_somebody_listens() {
+    if !has_servers() {
+        return;
+    }
     let nats = Nats::start(NatsKind::JetStream).await.unwrap();
     nats.stream("dcm", &["dcm.*"]).await.unwrap();
     let _events = Events::subscribe(&nats.url(), "dcm.*").await.unwrap();
@@ -93,6 +103,9 @@ async fn a_server_without_jetstream_takes_a_flush_for_delivery() {
 
 #[tokio::test]
 async fn a_server_that_comes_late_or_comes_back_is_found() {
+    if !has_servers() {
+        return;
+    }
     let mut nats = Nats::start(NatsKind::JetStream).await.unwrap();
     nats.stream("dcm", &["dcm.*"]).await.unwrap();
     nats.kill();
@@ -117,6 +130,9 @@ async fn a_server_that_comes_late_or_comes_back_is_found() {
 
 #[tokio::test]
 async fn the_bucket_keeps_the_ledger_and_refuses_a_stale_revision() {
+    if !has_servers() {
+        return;
+    }
     let mut nats = Nats::start(NatsKind::JetStream).await.unwrap();
     let scratch = Scratch::new("ledger").unwrap();
     let bus = connected(&nats).await;
@@ -140,6 +156,9 @@ async fn the_bucket_keeps_the_ledger_and_refuses_a_stale_revision() {
 
 #[tokio::test]
 async fn a_bucket_of_many_is_read_whole() {
+    if !has_servers() {
+        return;
+    }
     let nats = Nats::start(NatsKind::JetStream).await.unwrap();
     let bus = connected(&nats).await;
     let store = LedgerStore::open(&bus, "ledger", std::path::Path::new("unused")).await.unwrap();
@@ -210,6 +229,9 @@ const FEW_RIGHTS: &str = r#"
 
 #[tokio::test]
 async fn with_fewer_rights_events_still_go_out_and_the_ledger_is_a_directory() {
+    if !has_servers() {
+        return;
+    }
     let scratch = Scratch::new("rights").unwrap();
     let port = mapwright_testbed::process::free_port().unwrap();
     let config = format!(

@@ -3,10 +3,12 @@
 mod page;
 mod report;
 pub(crate) mod root;
+mod steps;
 mod watch;
 
 use std::path::Path;
 
+use mapwright::app::Simulator;
 use mapwright::cases::{Mappings, Suite};
 use mapwright::engine::case::Outcome;
 
@@ -46,7 +48,8 @@ fn the_shipped_cases_pass_and_leave_no_way_of_their_mappings_untested() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let suite = Suite::open(&mut Mappings::read(root).unwrap(), "", true).unwrap();
     assert!(suite.findings.is_empty(), "{}", suite.findings);
-    let ran = suite.run(2);
+    let simulator = Simulator::default();
+    let ran = suite.run(2, &|service, story| simulator.play(service, story));
     assert!(ran.unreadable.is_empty(), "{:?}", ran.unreadable);
     let wrong: Vec<_> = ran.results.iter().filter(|result| result.outcome != Outcome::Passed).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -334,7 +334,7 @@ fn every_key_of_a_mapping_that_is_not_plain_has_a_description() {
 
 #[test]
 fn each_schema_is_printed_as_json_and_an_unknown_one_is_refused() {
-    for document in ["mapping", "template", "case", "provider"] {
+    for document in ["mapping", "template", "case", "steps", "provider"] {
         let ran = mapwright(root(), &["schema", document]);
         assert_eq!((ran.status.code(), err(&ran)), (Some(0), ""));
         let schema: Value = serde_json::from_str(out(&ran)).unwrap();
@@ -350,7 +350,7 @@ fn each_schema_is_printed_as_json_and_an_unknown_one_is_refused() {
 #[test]
 fn the_page_on_editors_names_every_schema() {
     let page = fs::read_to_string(root().join("docs/editors.md")).unwrap();
-    for document in ["mapping", "template", "case", "provider"] {
+    for document in ["mapping", "template", "case", "steps", "provider"] {
         assert!(page.contains(&format!("mapwright schema {document} > ")), "{document}");
     }
     assert!(page.contains("#:schema ") && page.contains("# yaml-language-server: $schema="));

@@ -9,7 +9,8 @@ use mapwright::cluster::{
     Cluster, ConnectOptions, Deleted, ListOptions, ObjectKey, Preconditions, Propagation, Prune, RecordStore,
     RefusalKind, Resource, ResourceRef, Store, WatchKey, WatchSpec, Watches,
 };
-use mapwright_testbed::control_plane::{ControlPlane, Setup, is_sandbox};
+use mapwright_testbed::control_plane::{ControlPlane, Setup};
+use mapwright_testbed::ground::is_sandbox;
 use mapwright_testbed::objects::{Kind, Objects};
 use mapwright_testbed::shared::{Shared, namespace};
 use mapwright_testbed::wait::{eventually, secs};

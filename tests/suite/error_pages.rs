@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mapwright::app::Simulator;
 use mapwright::cases::{Mappings, Suite};
 use mapwright::engine::diagnostic::Diagnostic;
 use mapwright::engine::service::Files;
@@ -75,7 +76,8 @@ fn tested(files: &Files) -> Report {
     let walk = Walk::new("error-pages");
     files.iter().for_each(|(name, text)| walk.write(name, text));
     let suite = Suite::open(&mut Mappings::read(&walk.folder).unwrap(), "", false).unwrap();
-    let ran = suite.run(1);
+    let simulator = Simulator::default();
+    let ran = suite.run(1, &|service, story| simulator.play(service, story));
     let mistakes = ran.results.iter().flat_map(|result| result.mistakes.iter());
     let items: Vec<Diagnostic> = suite.findings.iter().chain(mistakes).cloned().collect();
     let failures = ran.results.iter().flat_map(|result| &result.failures).map(|failure| failure.code);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use mapwright_testbed::ground::has_servers;
 use mapwright_testbed::{Events, Kind, Nats, NatsKind, eventually, secs};
 use serde_json::{Value, json};
 
@@ -162,6 +163,9 @@ async fn what_vanished_while_nobody_looked_is_reported_at_the_start() {
 
 #[tokio::test]
 async fn a_bus_that_comes_late_gets_the_newest_status() {
+    if !has_servers() {
+        return;
+    }
     let port = mapwright_testbed::process::free_port().unwrap();
     let url = format!("nats://127.0.0.1:{port}");
     let dcm = Dcm::start_quietly("m10", |launch| launch.env("SP_NATS_URL", &url)).await;
@@ -200,6 +204,9 @@ async fn a_bus_that_comes_late_gets_the_newest_status() {
 
 #[tokio::test]
 async fn an_event_without_a_stream_is_owed_until_there_is_one() {
+    if !has_servers() {
+        return;
+    }
     let nats = Nats::start(NatsKind::JetStream).await.unwrap();
     let dcm = Dcm::start_quietly("m16", |launch| launch.env("SP_NATS_URL", &nats.url())).await;
     let heard = Events::subscribe(&nats.url(), "dcm.*").await.unwrap();

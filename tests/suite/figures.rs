@@ -3,6 +3,8 @@
 //!     cargo test --release --test suite -- --ignored --nocapture figures
 #![expect(clippy::print_stderr, reason = "figures are for people")]
 
+mod in_memory;
+
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;

@@ -27,6 +27,7 @@ mod figures;
 mod http;
 mod ledger;
 mod lives;
+mod metrics;
 mod offline;
 mod openapi;
 mod outages;

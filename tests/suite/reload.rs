@@ -127,6 +127,12 @@ async fn a_revision_that_does_not_check_changes_nothing_until_it_is_mended() {
     let health = revisions(&dcm).await;
     assert_eq!((&health["revision"], &health["refused"]), (&json!(before), &said));
     assert_eq!(dcm.get("/health").await.json()["status"], "healthy", "what serves is the good one");
+    let figures = dcm.get("/metrics").await.text();
+    assert!(
+        figures.contains(&format!("mapwright_mapping_revision_info{{revision=\"{before}\"}} 1\n")),
+        "{figures}"
+    );
+    assert!(figures.contains("\nmapwright_mapping_refused 1\n"), "{figures}");
     let log = dcm.provider.log();
     let told = log.lines().find(|line| line.contains("a revision of the mappings is refused")).unwrap();
     assert!(told.contains("did you mean") && told.contains(&before), "{told}");

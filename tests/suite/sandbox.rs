@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use mapwright::app::{Dev, DevOptions, Shown};
 use mapwright::sandbox::{Sandbox, Stages, kubeconfig};
-use mapwright_testbed::control_plane::is_sandbox;
+use mapwright_testbed::ground::is_sandbox;
 use mapwright_testbed::process::Scratch;
 use mapwright_testbed::{Binaries, Http, Shared, eventually, secs};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ struct Fixture {
 impl Fixture {
     /// With machines, or without anything that happens by itself.
     async fn start(machines: bool) -> Self {
-        let stages = machines.then(|| Stages::load(Vec::new(), true, true).unwrap());
+        let stages = machines.then(|| Stages::load(Vec::new(), true, true).unwrap().into());
         let sandbox = Sandbox::start(stages).unwrap();
         if machines {
             sandbox.furnish().unwrap();
@@ -159,6 +159,26 @@ async fn a_container_runs_has_an_address_and_goes() {
         (left == 0).then_some(())
     };
     eventually("nothing is left", secs(10), empty).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_readme_says_to_paste_makes_a_container_that_runs() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let between = |begin: &str, end: &str, number: usize| {
+        let part = readme.split(begin).nth(number).and_then(|rest| rest.split(end).next()).unwrap();
+        serde_json::from_str::<Value>(part).unwrap()
+    };
+    let stage = Stage::start(NOTHING_ELSE).await;
+    let body = between("-d '", "'\n", 1);
+    let created = stage.http.post(&format!("{CONTAINERS}?id=web-1"), &body).await.unwrap();
+    assert_eq!((created.status, &created.json()["status"]), (201, &json!("PENDING")));
+    stage.statuses("web-1", "RUNNING").await;
+    let shown = stage.http.get(&format!("{CONTAINERS}/web-1")).await.unwrap().json();
+    for (member, value) in between("```json\n", "```", 1).as_object().unwrap() {
+        assert_eq!(&shown[member], value, "{member}");
+    }
+    let last = stage.events.lock().unwrap().last().cloned().unwrap();
+    assert_eq!(between("```json\n", "```", 2), last);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::form::{Assertion, Document, Doing};
 use super::run::{Keep, Produced, Stopped};
+use super::steps::Steps;
 use super::{Case, CaseResult, Failure, Outcome};
 use crate::coverage::Trace;
 use crate::diagnostic::Findings;
@@ -42,12 +43,13 @@ impl Case {
             (None, _) if !self.assertions.is_empty() => Vec::new(),
             (None, Doing::Create | Doing::Update) => vec![Document::Manifests],
             (None, Doing::Status) => vec![Document::Status],
+            (None, Doing::Steps) => vec![Document::Events],
         }
     }
 
     /// Runs the case and compares.
     pub fn judge(&self, service: &Service, keep: Keep<'_>, trace: Option<&Arc<Trace>>) -> Judgement {
-        let mut bench = Bench { case: self, failures: Vec::new(), mistakes: Findings::default() };
+        let mut bench = Bench::of(self);
         let rewrites = match self.run(service, keep, trace) {
             Ok(produced) => bench.compare(&produced),
             Err(stopped) => {
@@ -55,21 +57,14 @@ impl Case {
                 Vec::new()
             }
         };
-        let Bench { failures, mistakes, .. } = bench;
-        let outcome = match (failures.is_empty(), mistakes.is_empty()) {
-            (_, false) => Outcome::Malformed,
-            (false, true) => Outcome::Failed,
-            (true, true) => Outcome::Passed,
-        };
-        let (name, file) = (self.name.clone(), self.source.name.clone());
-        Judgement { result: CaseResult { name, file, outcome, failures, mistakes }, rewrites }
+        bench.judgement(rewrites)
     }
 }
 
 /// One case while it is compared.
-struct Bench<'c> {
+pub(super) struct Bench<'c> {
     case: &'c Case,
-    failures: Vec<Failure>,
+    pub(super) failures: Vec<Failure>,
     mistakes: Findings,
 }
 
@@ -80,7 +75,22 @@ struct Golden<'g> {
     trees: Vec<(String, Tree)>,
 }
 
-impl Bench<'_> {
+impl<'c> Bench<'c> {
+    pub(super) fn of(case: &'c Case) -> Self {
+        Self { case, failures: Vec::new(), mistakes: Findings::default() }
+    }
+
+    pub(super) fn judgement(self, rewrites: Vec<Rewrite>) -> Judgement {
+        let Self { case, failures, mistakes } = self;
+        let outcome = match (failures.is_empty(), mistakes.is_empty()) {
+            (_, false) => Outcome::Malformed,
+            (false, true) => Outcome::Failed,
+            (true, true) => Outcome::Passed,
+        };
+        let (name, file) = (case.name.clone(), case.source.name.clone());
+        Judgement { result: CaseResult { name, file, outcome, failures, mistakes }, rewrites }
+    }
+
     fn fail(&mut self, code: &'static str, message: impl Into<String>) {
         self.failures.push(Failure::of(code, message, &self.case.source.name));
     }
@@ -97,14 +107,15 @@ impl Bench<'_> {
         }
     }
 
-    fn compare(&mut self, produced: &Produced) -> Vec<Rewrite> {
+    pub(super) fn compare(&mut self, produced: &Produced) -> Vec<Rewrite> {
         let case = self.case;
         let mut expected = case.expected();
         let by_default = case.expect.is_none() && !expected.is_empty();
         if by_default && produced.problem.is_some() {
             expected = vec![Document::Problem];
         }
-        if expected.is_empty() && case.assertions.is_empty() {
+        let steps_expect = case.steps.as_ref().is_some_and(Steps::expects);
+        if expected.is_empty() && case.assertions.is_empty() && !steps_expect {
             self.fail("nothing-expected", "the case expects nothing, so nothing can fail it; name a golden file under `expect`, or a value under `assert`");
         }
         let mut rewrites = Vec::new();
@@ -205,7 +216,7 @@ impl Bench<'_> {
 }
 
 impl Failure {
-    fn of(code: &'static str, message: impl Into<String>, file: &str) -> Self {
+    pub(super) fn of(code: &'static str, message: impl Into<String>, file: &str) -> Self {
         Self {
             code,
             message: message.into(),
@@ -293,6 +304,7 @@ fn found(document: Document, produced: &Produced) -> Option<Json> {
         Document::View => produced.view.clone(),
         Document::Status => produced.status.clone(),
         Document::Problem => produced.problem.clone(),
+        Document::Events => produced.events.clone(),
     }
 }
 

@@ -60,6 +60,8 @@ words! {
         Update = "update",
         /// What is said of an instance whose objects are these.
         Status = "status",
+        /// What `steps.yaml` says, one after the other, in a cluster in memory.
+        Steps = "steps",
     }
 
     /// What comes of a case, and the golden file that holds it.
@@ -72,6 +74,8 @@ words! {
         Status = "status",
         /// The refusal.
         Problem = "problem",
+        /// The data of the events that are sent, in their order.
+        Events = "events",
     }
 }
 
@@ -83,10 +87,11 @@ impl Document {
             Self::View => &["view.json", "view.yaml"],
             Self::Status => &["status.yaml"],
             Self::Problem => &["problem.json"],
+            Self::Events => &["events.yaml"],
         }
     }
 
-    pub const ALL: [Self; 4] = [Self::Manifests, Self::View, Self::Status, Self::Problem];
+    pub const ALL: [Self; 5] = [Self::Manifests, Self::View, Self::Status, Self::Problem, Self::Events];
 }
 
 impl Default for Defaults {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json};
 
 use super::form::{CaseForm, Defaults, Document, Doing};
+use super::steps::Steps;
 use super::{Body, Case};
 use crate::decode::{Decode, Decoder, Named};
 use crate::diagnostic::{Findings, Help, suggestion};
@@ -24,6 +25,7 @@ const CASE: [&str; 2] = ["case.yaml", "case.toml"];
 const SPEC: [&str; 2] = ["spec.json", "spec.yaml"];
 const PATCH: [&str; 2] = ["patch.json", "patch.yaml"];
 const OBJECTS: [&str; 1] = ["objects.yaml"];
+const STEPS: [&str; 1] = ["steps.yaml"];
 
 /// The folder of one case in memory.
 #[derive(Clone, Debug)]
@@ -51,7 +53,8 @@ impl CaseFolder {
     /// Each file has a known name, and none of them says the same as another.
     fn check_names(&self, case: &Source, findings: &mut Findings) {
         let goldens = Document::ALL.iter().map(|document| document.files());
-        let kinds: Vec<&[&str]> = [&CASE[..], &SPEC, &PATCH, &OBJECTS].into_iter().chain(goldens).collect();
+        let kinds: Vec<&[&str]> =
+            [&CASE[..], &SPEC, &PATCH, &OBJECTS, &STEPS].into_iter().chain(goldens).collect();
         let known: Vec<&str> = kinds.iter().flat_map(|names| names.iter().copied()).collect();
         for name in self.files.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = format!("`{name}` is not a file of a case");
@@ -90,7 +93,7 @@ impl Case {
     ) -> Option<Self> {
         let Some(source) = folder.source(&CASE) else {
             let place = Source::new(folder.path.clone(), "");
-            let help = "write one: `operation: create`, `update` or `status`";
+            let help = "write one: `operation: create`, `update`, `status` or `steps`";
             let message = "the folder of a case holds a case.yaml";
             findings.add_with_help(&place, &(0..0), "missing-case", message, Some(help));
             return None;
@@ -116,7 +119,8 @@ impl Loading<'_> {
     fn case(mut self, form: CaseForm, defaults: &Defaults) -> Option<Case> {
         self.check_form(&form);
         let settings = self.settings(&form, &defaults.settings);
-        let objects = self.objects();
+        let objects = self.objects(form.operation);
+        let steps = self.steps(&form);
         let (spec, patch) = (self.body(&SPEC), self.body(&PATCH));
         self.check_bodies(&form, spec.is_some(), patch.is_some());
         let goldens = Document::ALL.into_iter();
@@ -141,6 +145,7 @@ impl Loading<'_> {
             spec: spec.flatten(),
             patch: patch.flatten(),
             objects: objects?,
+            steps,
             expect: form.expect,
             assertions: form.assert,
             goldens,
@@ -222,8 +227,28 @@ impl Loading<'_> {
         Some(read(&source, self.findings).map(|tree| Ok(tree.to_json())))
     }
 
+    /// The steps, which only an operation of that name takes.
+    fn steps(&mut self, form: &CaseForm) -> Option<Steps> {
+        match (form.operation, self.folder.source(&STEPS)) {
+            (Doing::Steps, Some(source)) => return Steps::load(source, self.findings),
+            (Doing::Steps, None) => {
+                let (message, help) =
+                    ("the steps of this case are missing", "write them into steps.yaml beside this file");
+                let span = self.span_of("operation").clone();
+                self.findings.add_with_help(self.source, &span, "missing-steps", message, Some(help));
+            }
+            (_, Some(source)) => {
+                let message = format!("a {} has no steps", form.operation.word());
+                let help = "remove the file, or ask for `operation: steps`";
+                self.findings.add_with_help(&source, &(0..0), "unused-steps", message, Some(help));
+            }
+            (_, None) => {}
+        }
+        None
+    }
+
     /// Observed objects: a list, or one document each, as `kubectl get -o yaml` prints them.
-    fn objects(&mut self) -> Option<Vec<Json>> {
+    fn objects(&mut self, operation: Doing) -> Option<Vec<Json>> {
         let Some(source) = self.folder.source(&OBJECTS) else {
             return Some(Vec::new());
         };
@@ -236,19 +261,23 @@ impl Loading<'_> {
             }
         }
         for tree in &trees {
-            self.check_kind(&source, tree);
+            self.check_kind(&source, tree, operation);
         }
         Some(trees.iter().map(Tree::to_json).collect())
     }
 
     /// An object that nothing watches or looks up would stand there for nothing.
-    fn check_kind(&mut self, source: &Source, tree: &Tree) {
+    fn check_kind(&mut self, source: &Source, tree: &Tree, operation: Doing) {
         let text = |key| tree.get(key).and_then(Tree::as_str);
         let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
             let message = "an object has an apiVersion and a kind";
             let help = "write both, as `kubectl get -o yaml` prints them";
             return self.findings.add_with_help(source, &tree.span, "no-kind", message, Some(help));
         };
+        // A cluster in memory takes whatever there may be.
+        if operation == Doing::Steps {
+            return;
+        }
         let found = KindRef { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let watched = self.service.watches.iter().map(|watch| &watch.kind);
         let mut read = watched.chain(self.service.lookups.iter().map(|lookup| &lookup.kind));

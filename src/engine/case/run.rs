@@ -33,6 +33,7 @@ pub struct Produced {
     pub view: Option<Json>,
     pub status: Option<Json>,
     pub problem: Option<Json>,
+    pub events: Option<Json>,
 }
 
 impl Produced {
@@ -44,6 +45,7 @@ impl Produced {
             (Document::View, self.view.clone()),
             (Document::Status, self.status.clone()),
             (Document::Problem, self.problem.clone()),
+            (Document::Events, self.events.clone()),
         ];
         all.into_iter()
             .filter_map(|(document, made)| Some((document.word().to_owned(), made?)))
@@ -105,6 +107,8 @@ impl Case {
         match self.operation {
             Doing::Create => run.create()?,
             Doing::Update => run.update()?,
+            // What steps come to is seen by whoever plays them.
+            Doing::Steps => {}
             Doing::Status => {
                 run.stored_spec()?;
                 run.observe_objects();
@@ -191,7 +195,7 @@ impl Run<'_> {
         let collection = &self.service.collection;
         let instance = match self.case.operation {
             Doing::Create => format!("/api/v1alpha1/{collection}?id={id}"),
-            Doing::Update | Doing::Status => format!("/api/v1alpha1/{collection}/{id}"),
+            Doing::Update | Doing::Status | Doing::Steps => format!("/api/v1alpha1/{collection}/{id}"),
         };
         self.produced.problem = Some(problem.to_json(&self.service.problem_style, &instance));
     }

@@ -66,6 +66,18 @@ impl Cluster {
         dependents.filter_map(|(kind, key)| store.get(&kind, &key).map(|stored| stored.object())).collect()
     }
 
+    /// Where each object is kept.
+    pub(super) fn everything(&self) -> Vec<(Storage, Key)> {
+        let store = self.api.store();
+        let storages = store.storages().into_iter();
+        storages
+            .flat_map(|storage| {
+                let keys: Vec<Key> = store.all(&storage, "").map(|stored| stored.key.clone()).collect();
+                keys.into_iter().map(move |key| (storage.clone(), key))
+            })
+            .collect()
+    }
+
     pub(super) fn storages(&self) -> Vec<Storage> {
         self.api.store().storages()
     }
@@ -148,10 +160,11 @@ impl Cluster {
             });
             return;
         }
+        let suffix = || random_suffix(name(about));
         let event = json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": format!("{}.{}{}", name(about), random_suffix(), random_suffix())},
+            "metadata": {"name": format!("{}.{}{}", name(about), suffix(), suffix())},
             "involvedObject": {
                 "kind": about["kind"], "namespace": namespace, "name": name(about), "uid": uid(about),
                 "apiVersion": about["apiVersion"], "resourceVersion": about["metadata"]["resourceVersion"],

@@ -280,7 +280,7 @@ impl Rollout {
             return Ok(false);
         }
         let since = text(known, "/lastUpdateTime").parse::<jiff::Timestamp>().ok();
-        let passed = since.map_or(0, |since| jiff::Timestamp::now().duration_since(since).as_secs());
+        let passed = since.map_or(0, |since| crate::clock::now().duration_since(since).as_secs());
         if passed >= limit { Ok(true) } else { Err(Duration::from_secs((limit - passed).unsigned_abs())) }
     }
 }

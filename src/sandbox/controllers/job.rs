@@ -82,7 +82,7 @@ fn verdict(job: &Value, tally: &Tally) -> Option<(&'static str, &'static str, St
 fn left(job: &Value) -> Option<Duration> {
     let limit = number(job, "/spec/activeDeadlineSeconds")?;
     let since = text(job, "/status/startTime").parse::<jiff::Timestamp>().ok();
-    let passed = since.map_or(0, |since| jiff::Timestamp::now().duration_since(since).as_secs());
+    let passed = since.map_or(0, |since| crate::clock::now().duration_since(since).as_secs());
     Some(Duration::from_secs(u64::try_from(limit - passed).unwrap_or_default()))
 }
 
@@ -161,7 +161,7 @@ fn tell(
 fn expire(cluster: &Cluster, job: &Value, end: &Value) -> Next {
     let Some(limit) = number(job, "/spec/ttlSecondsAfterFinished") else { return Next::Done };
     let since = text(end, "/lastTransitionTime").parse::<jiff::Timestamp>().ok();
-    let passed = since.map_or(0, |since| jiff::Timestamp::now().duration_since(since).as_secs());
+    let passed = since.map_or(0, |since| crate::clock::now().duration_since(since).as_secs());
     match u64::try_from(limit - passed) {
         Ok(left) if left > 0 => Next::Again(Duration::from_secs(left)),
         _ => {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::api::Api;
@@ -68,10 +69,14 @@ struct Machinery {
 const AT_ONCE: usize = 200;
 
 /// Runs until it is dropped.
-pub(super) async fn run(api: Arc<Api>, stages: Arc<Stages>, mut news: UnboundedReceiver<News>) {
+pub(super) async fn run(
+    api: Arc<Api>,
+    mut stages: watch::Receiver<Arc<Stages>>,
+    mut news: UnboundedReceiver<News>,
+) {
     let mut machinery = Machinery {
         cluster: Cluster::new(api),
-        stages,
+        stages: stages.borrow_and_update().clone(),
         queue: VecDeque::new(),
         queued: HashSet::new(),
         later: BTreeMap::new(),
@@ -98,6 +103,7 @@ pub(super) async fn run(api: Arc<Api>, stages: Arc<Stages>, mut news: UnboundedR
                 Some(news) => machinery.hear(&news),
                 None => return,
             },
+            Ok(()) = stages.changed() => machinery.play(stages.borrow_and_update().clone()),
             () = sleep_until(wake.unwrap_or(far)) => machinery.wake(),
         }
     }
@@ -108,6 +114,15 @@ impl Machinery {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= Instant::now()) {
             let ((_, work), ()) = entry.remove_entry();
             self.push(work);
+        }
+    }
+
+    /// Other stages: what each object waited for is no more, and all of them are looked at.
+    fn play(&mut self, stages: Arc<Stages>) {
+        self.stages = stages;
+        self.waiting = stage::Waiting::default();
+        for (storage, key) in self.cluster.everything() {
+            self.push(Work::Stage(storage, key));
         }
     }
 

@@ -56,6 +56,10 @@ impl Resources for Memory {
         vec![things, plain].into()
     }
 
+    fn metrics(&self) -> String {
+        "things 1\n".to_owned()
+    }
+
     fn openapi(&self) -> String {
         json!({ "openapi": "3.1.0" }).to_string()
     }

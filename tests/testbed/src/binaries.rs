@@ -74,6 +74,21 @@ impl Binaries {
     }
 }
 
+impl Binaries {
+    /// Whether they are there, or there is something to build them with.
+    pub fn can_be_found() -> bool {
+        Self::are_there() || has_go()
+    }
+
+    /// Whether they are there already, or are said to be.
+    pub fn are_there() -> bool {
+        let named = env::var_os("KUBEBUILDER_ASSETS").is_some_and(|folder| !folder.is_empty());
+        let all = ASSETS.iter().chain(&BESIDE);
+        let built = cache_folder().is_ok_and(|cache| all.clone().all(|s| cache.join(s.name).is_file()));
+        named || built
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Server {
     name: &'static str,
@@ -187,9 +202,13 @@ fn wait_with_progress(mut go: Process, log: &Path, names: &str) -> Result<Durati
     }
 }
 
-fn require_go(missing: &[Server]) -> Result<()> {
+fn has_go() -> bool {
     let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_ok_and(|status| status.success()) {
+    found.is_ok_and(|status| status.success())
+}
+
+fn require_go(missing: &[Server]) -> Result<()> {
+    if has_go() {
         return Ok(());
     }
     let names: Vec<_> = missing.iter().map(|server| server.name).collect();
@@ -203,6 +222,6 @@ fn require_go(missing: &[Server]) -> Result<()> {
 }
 
 /// Straight to the terminal: the test harness would keep `eprintln` to itself until a test fails.
-fn progress(text: &str) {
+pub(crate) fn progress(text: &str) {
     let _ = writeln!(io::stderr(), "[test bed] {text}");
 }

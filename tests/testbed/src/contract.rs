@@ -54,7 +54,7 @@ impl Contract {
         let Some(content) = response["content"].as_object() else {
             return answer.body.is_empty().then_some(()).ok_or_else(|| "a body is not documented".to_owned());
         };
-        let media_type = answer.header("content-type");
+        let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
         let schema =
             content.get(media_type).ok_or(format!("the media type {media_type:?} is not documented"))?;
         let validator = self.validator(&schema["schema"])?;

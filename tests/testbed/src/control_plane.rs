@@ -12,6 +12,7 @@ use kube::{Client, client::Body};
 use crate::binaries::Binaries;
 use crate::credentials;
 use crate::failure::{Context, Failure, Result};
+use crate::ground::{has_servers, is_sandbox};
 use crate::process::{Process, Scratch, free_port, tail};
 
 /// A server under load on a busy machine; two cores idle need 4 s.
@@ -43,7 +44,8 @@ impl Default for Setup {
 
 #[derive(Debug)]
 pub struct ControlPlane {
-    binaries: Binaries,
+    /// None where the product's sandbox is the API server, and nothing is built.
+    binaries: Option<Binaries>,
     kubeconfig: PathBuf,
     port: u16,
     api_server: Command,
@@ -55,26 +57,25 @@ pub struct ControlPlane {
     scratch: Scratch,
 }
 
-/// Whether the tests run against the product's own in-memory API server instead of the real control plane:
-/// so if TESTBED is `sandbox`.
-pub fn is_sandbox() -> bool {
-    std::env::var("TESTBED").is_ok_and(|kind| kind == "sandbox")
-}
-
 impl ControlPlane {
     pub async fn start() -> Result<Self> {
         Self::start_with(Setup::default()).await
     }
 
     pub async fn start_with(setup: Setup) -> Result<Self> {
-        let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
+        let binaries = match setup.sandbox && !has_servers() {
+            true => None,
+            false => Some(tokio::task::spawn_blocking(Binaries::find).await??),
+        };
         let scratch = Scratch::new("control-plane")?;
         let port = free_port()?;
-        let (etcd, api_server) = if setup.sandbox {
-            (None, sandbox_command(port, &setup)?)
-        } else {
-            let (etcd, etcd_url) = start_etcd(&binaries, &scratch)?;
-            (Some(etcd), api_server_command(&binaries, &scratch, port, &etcd_url, &setup)?)
+        let (etcd, api_server) = match &binaries {
+            _ if setup.sandbox => (None, sandbox_command(port, &setup)?),
+            None => return Err(Failure::new("there is no control plane")),
+            Some(binaries) => {
+                let (etcd, etcd_url) = start_etcd(binaries, &scratch)?;
+                (Some(etcd), api_server_command(binaries, &scratch, port, &etcd_url, &setup)?)
+            }
         };
         let mut plane = Self {
             kubeconfig: scratch.join("admin.kubeconfig"),
@@ -123,13 +124,17 @@ impl ControlPlane {
 
     /// Runs kubectl as `admin`.
     pub async fn kubectl(&self, args: &[&str]) -> Result<Output> {
-        let mut kubectl = tokio::process::Command::new(&self.binaries.kubectl);
+        let mut kubectl = tokio::process::Command::new(&self.binaries()?.kubectl);
         kubectl.env("KUBECONFIG", &self.kubeconfig).args(args).stdin(Stdio::null()).kill_on_drop(true);
         kubectl.output().await.context("cannot run kubectl")
     }
 
-    pub fn binaries(&self) -> &Binaries {
-        &self.binaries
+    /// # Errors
+    /// When they are not built, as on a machine without Go.
+    pub fn binaries(&self) -> Result<&Binaries> {
+        self.binaries
+            .as_ref()
+            .ok_or_else(|| Failure::new("the servers are not built, so there is no kubectl"))
     }
 
     /// From here on nobody answers at [`ControlPlane::url`]; what was stored stays.
@@ -162,7 +167,7 @@ impl ControlPlane {
 
     async fn start_controller_manager(&mut self) -> Result<()> {
         let port = free_port()?;
-        let mut command = Command::new(&self.binaries.kube_controller_manager);
+        let mut command = Command::new(&self.binaries()?.kube_controller_manager);
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
             .arg(format!("--cert-dir={}", self.scratch.join("controller-manager").display()))

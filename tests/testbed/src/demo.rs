@@ -8,7 +8,7 @@ use std::process::Stdio;
 use futures::StreamExt;
 use mapwright_testbed::process::free_port;
 use mapwright_testbed::{
-    Context, ControlPlane, Failure, Kind, Launch, Nats, NatsKind, Objects, Provider, Result,
+    Binaries, Context, ControlPlane, Failure, Kind, Launch, Nats, NatsKind, Objects, Provider, Result,
 };
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,7 +25,7 @@ pub(crate) async fn run() -> Result<()> {
         () = &mut end => return Ok(()),
         stage = set_the_stage() => {
             let mut stage = stage?;
-            print_guide(&stage.provider, &stage.control_plane, &stage.nats);
+            print_guide(&stage.provider, &stage.control_plane, &stage.nats)?;
             tokio::select! {
                 () = end => {}
                 ended = show_events(&mut stage) => return ended,
@@ -68,6 +68,7 @@ struct Stage {
 
 async fn set_the_stage() -> Result<Stage> {
     let binary = product().await?;
+    tokio::task::spawn_blocking(Binaries::find).await??;
     println!("starting a Kubernetes control plane and NATS...");
     let control_plane = ControlPlane::start().await?;
     let nats = Nats::start(NatsKind::JetStream).await?;
@@ -154,7 +155,7 @@ async fn product() -> Result<PathBuf> {
     if status.success() { Ok(binary) } else { Err(Failure::new("the provider cannot be built")) }
 }
 
-fn print_guide(provider: &Provider, control_plane: &ControlPlane, nats: &Nats) {
+fn print_guide(provider: &Provider, control_plane: &ControlPlane, nats: &Nats) -> Result<()> {
     let base = format!("{}/api/v1alpha1", provider.base_url());
     let container = json!({"spec": {
         "service_type": "container", "metadata": {"name": "web"},
@@ -166,7 +167,7 @@ fn print_guide(provider: &Provider, control_plane: &ControlPlane, nats: &Nats) {
         "service_type": "storage", "capacity": "10Gi", "metadata": {"name": "data"},
         "provider_hints": {"kubernetes": {"storage_class": "fast"}},
     }});
-    let kubectl = &control_plane.binaries().kubectl;
+    let kubectl = &control_plane.binaries()?.kubectl;
     let kubectl_folder = kubectl.parent().unwrap_or(kubectl).display();
     println!(
         r#"
@@ -197,4 +198,5 @@ Status events, as they arrive (Ctrl-C ends everything):
         nats = nats.url(),
         kubeconfig = control_plane.kubeconfig().display(),
     );
+    Ok(())
 }

@@ -14,11 +14,17 @@ pub mod process;
 /// Builds the servers from the Go module in testdata/controlplane, once.
 pub mod binaries;
 
+/// Whether the real servers are there, and what is left out without them.
+pub mod ground;
+
 /// etcd, API server and controller manager.
 pub mod control_plane;
 
 /// The files that a control plane needs before it starts.
 mod credentials;
+
+/// NATS for a machine without Go.
+mod little_nats;
 
 /// A NATS server that a test may kill and start again.
 pub mod nats;

@@ -1,5 +1,6 @@
 //! A NATS server that a test may kill and start again on the same port.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use serde_json::Value;
 use crate::binaries::Binaries;
 use crate::control_plane::listens;
 use crate::failure::{Context, Failure, Result};
+use crate::ground::has_servers;
+use crate::little_nats::LittleNats;
 use crate::process::{Process, Scratch, free_port, tail};
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -22,10 +25,18 @@ pub enum NatsKind {
 }
 
 #[derive(Debug)]
+enum Running {
+    Process(Process),
+    /// It is held, and ends when it is dropped.
+    Little(#[expect(dead_code, reason = "nobody asks it anything")] LittleNats),
+}
+
+#[derive(Debug)]
 pub struct Nats {
-    command: Command,
+    /// None where the little one takes its place.
+    command: Option<Command>,
     port: u16,
-    process: Option<Process>,
+    running: Option<Running>,
     scratch: Scratch,
 }
 
@@ -36,14 +47,17 @@ impl Nats {
 
     /// Starts at a port that was chosen before, for a server that comes late.
     pub async fn start_at(kind: NatsKind, port: u16) -> Result<Self> {
-        let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
         let scratch = Scratch::new("nats")?;
-        let mut command = Command::new(&binaries.nats_server);
-        command.args(["-a", "127.0.0.1", "-p", &port.to_string()]);
-        if kind == NatsKind::JetStream {
-            command.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
+        let mut command = None;
+        if has_servers() {
+            let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
+            let server = command.insert(Command::new(&binaries.nats_server));
+            server.args(["-a", "127.0.0.1", "-p", &port.to_string()]);
+            if kind == NatsKind::JetStream {
+                server.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
+            }
         }
-        let mut nats = Self { command, port, process: None, scratch };
+        let mut nats = Self { command, port, running: None, scratch };
         nats.restart().await?;
         Ok(nats)
     }
@@ -64,7 +78,7 @@ impl Nats {
             command.arg("-js").arg("-sd").arg(scratch.join("jetstream"));
             command.args(["-n", &format!("node-{number}"), "-cluster_name", "testbed"]);
             command.args(["-cluster", route, "-routes", &to_all.join(",")]);
-            let mut node = Self { command, port, process: None, scratch };
+            let mut node = Self { command: Some(command), port, running: None, scratch };
             node.restart().await?;
             nodes.push(node);
         }
@@ -73,7 +87,7 @@ impl Nats {
 
     /// Tells the server that it is to leave: it says so to its clients, and hangs up on them after a while.
     pub fn lame_duck(&mut self) {
-        if let Some(process) = &mut self.process {
+        if let Some(Running::Process(process)) = &mut self.running {
             process.signal("USR2");
         }
     }
@@ -84,14 +98,18 @@ impl Nats {
 
     /// From here on nobody answers at [`Nats::url`].
     pub fn kill(&mut self) {
-        self.process = None;
+        self.running = None;
     }
 
     /// Starts it on its port, after [`Nats::kill`] or instead of it.
     pub async fn restart(&mut self) -> Result<()> {
         self.kill();
         let log = self.scratch.join("nats-server.log");
-        let mut process = Process::spawn_logged(&self.command, &log)?;
+        let Some(command) = &self.command else {
+            self.running = Some(Running::Little(LittleNats::start(self.port)?));
+            return Ok(());
+        };
+        let mut process = Process::spawn_logged(command, &log)?;
         let start = Instant::now();
         while !listens(self.port) {
             if process.ended().is_some() || start.elapsed() > READY_WITHIN {
@@ -99,12 +117,20 @@ impl Nats {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.process = Some(process);
+        self.running = Some(Running::Process(process));
         Ok(())
     }
 
-    /// Makes a stream that captures `subjects`, unless there is one of that name.
+    /// Where a provider may keep its ledger, should there be no JetStream.
+    pub fn state_directory(&self, name: &str) -> PathBuf {
+        self.scratch.join("state").join(name)
+    }
+
+    /// Makes a stream that captures `subjects`, unless there is one of that name. The little server has none.
     pub async fn stream(&self, name: &str, subjects: &[&str]) -> Result<()> {
+        if self.command.is_none() {
+            return Ok(());
+        }
         let client = async_nats::connect(self.url()).await.context(self.url())?;
         let config = stream::Config {
             name: name.to_owned(),

@@ -47,6 +47,8 @@ impl Launch {
     pub fn shared(binary: impl Into<PathBuf>, shared: &Shared, namespace: &str) -> Result<Self> {
         let launch = Self::new(binary)?.cluster(shared.kubeconfig(), namespace);
         // A name for each test: what is kept by provider name on the shared NATS stays apart.
+        let state = shared.nats.state_directory(namespace);
+        let launch = launch.env("SP_STATE_DIRECTORY", &state.to_string_lossy());
         Ok(launch.env("SP_NATS_URL", &shared.nats.url()).env("SP_NAME", &format!("sp-{namespace}")))
     }
 
