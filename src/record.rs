@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::engine::json::{depth, read_kept};
 use crate::engine::service::KindRef;
 
 /// The label that marks a record, with the service type as its value.
@@ -26,6 +27,7 @@ pub struct InstanceRecord {
     pub revision: String,
     pub create_time: String,
     /// The spec exactly as the caller sent it.
+    #[serde(with = "sent")]
     pub spec: Value,
     /// Every object of this life, written before any of them is made.
     pub plan: Vec<PlannedObject>,
@@ -78,9 +80,14 @@ pub struct PlannedObject {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pending {
     /// What the caller sent: the patches of objects are made from it again if the process dies.
+    #[serde(with = "sent")]
     pub patch: Value,
     /// The spec that it leaves behind.
+    #[serde(with = "sent")]
     pub spec: Value,
+    /// The key that it came with: a repeat waits for its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyUse>,
 }
 
 impl PlannedObject {
@@ -170,6 +177,16 @@ impl InstanceRecord {
         }
     }
 
+    /// Ends the update under way; one that is done leaves its spec behind, and its key is used.
+    pub fn end_update(&mut self, done: bool) {
+        if let Some(update) = self.pending.take().filter(|_| done) {
+            self.spec = update.spec;
+            if let Some(KeyUse { key, method, digest }) = &update.key {
+                self.use_key(Some(key), *method, digest);
+            }
+        }
+    }
+
     /// The document, as it is stored.
     pub fn to_json(&self) -> Value {
         // Plain data: strings, numbers, lists and maps with string keys always serialise.
@@ -196,5 +213,33 @@ impl InstanceRecord {
     /// Every object that may be there, of this life and of former ones.
     pub fn all_planned(&self) -> impl Iterator<Item = &PlannedObject> {
         self.plan.iter().chain(&self.old)
+    }
+}
+
+/// What a caller sent, inside the record.
+///
+/// Readers of JSON give up at about 128 levels, serde_json among them, and a caller may send as many. What
+/// comes near is kept as its text: the record itself stays flat, and can always be read.
+mod sent {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Value, depth, read_kept};
+
+    const DEEPEST: usize = 64;
+
+    pub(super) fn serialize<S: Serializer>(sent: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+        match depth(sent) > DEEPEST {
+            true => serializer.serialize_str(&sent.to_string()),
+            false => sent.serialize(serializer),
+        }
+    }
+
+    /// No spec and no patch is a string, so a string is the text of one.
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => read_kept(&text).map_err(|problem| D::Error::custom(problem.detail)),
+            sent => Ok(sent),
+        }
     }
 }

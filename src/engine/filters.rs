@@ -1,5 +1,6 @@
 //! The filters, tests and functions that expressions may use: an allow-list, none of which does I/O.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use minijinja::filters as builtin;
@@ -8,6 +9,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use crate::attributes;
+use crate::json::canonical;
 use crate::names::{DNS_LABEL, dns_label};
 use crate::quantity::Quantity;
 use crate::value::{for_each_member, from_pairs};
@@ -279,7 +281,9 @@ fn indexed(items: Value) -> Result<Vec<Value>, Error> {
 fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
     let attribute: Option<String> = options.get("attribute")?;
     options.assert_all_used()?;
-    let mut seen: Vec<Value> = Vec::new();
+    // Sets: looking through what was seen for each of many items would be quadratic. Maps that are equal need
+    // not have one hash, but they have one text.
+    let (mut scalars, mut texts) = (HashSet::new(), HashSet::new());
     let mut found = Vec::new();
     for item in indexed(items)? {
         let value = item.get_attr("value")?;
@@ -287,10 +291,14 @@ fn duplicates(items: Value, options: Kwargs) -> Result<Vec<Value>, Error> {
             Some(path) => attributes::at_path(&value, path),
             None => value,
         };
-        if seen.contains(&key) {
+        let first = match key.kind() {
+            ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
+                texts.insert(canonical(&serde_json::to_value(&key).unwrap_or_default()))
+            }
+            _ => scalars.insert(key),
+        };
+        if !first {
             found.push(item);
-        } else {
-            seen.push(key);
         }
     }
     Ok(found)

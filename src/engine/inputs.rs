@@ -34,6 +34,8 @@ pub struct Identity {
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     pub spec: Json,
+    /// The spec that an update under way leaves behind: what it explains is no note of a status.
+    pub coming: Option<Json>,
     pub patch: Option<Json>,
     pub settings: Map<String, Json>,
     /// For each watch, in the mapping's order, the objects of the instance.

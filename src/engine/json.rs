@@ -1,11 +1,16 @@
 //! Strict JSON: reads a body so that nothing is lost or guessed, and finds places in it by pointer.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Number, Value};
 
 use crate::problem::{Fault, Problem};
 
 /// How deep arrays and objects may nest; recursion is bounded by it.
 const MAX_DEPTH: usize = 128;
+
+/// How deep a document of our own may: an update puts values of one body into what another one left.
+const KEPT_DEPTH: usize = 2 * MAX_DEPTH;
 
 /// After so many faults the rest of the body is not looked at: the answer stays small.
 const MAX_FAULTS: usize = 64;
@@ -26,7 +31,16 @@ pub fn read_body(bytes: &[u8]) -> Result<Value, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         refuse(format!("the body is not UTF-8 from byte {} on; send JSON in UTF-8", error.valid_up_to()))
     })?;
-    let mut reader = Reader { text, at: 0, pointer: String::new(), depth: 0, faults: Vec::new() };
+    read_text(text, MAX_DEPTH)
+}
+
+/// Reads a document that was made from bodies, as it was kept. Whatever [`read_body`] takes comes back.
+pub fn read_kept(text: &str) -> Result<Value, Problem> {
+    read_text(text, KEPT_DEPTH)
+}
+
+fn read_text(text: &str, max_depth: usize) -> Result<Value, Problem> {
+    let mut reader = Reader { text, at: 0, pointer: String::new(), depth: 0, max_depth, faults: Vec::new() };
     reader.skip_blanks();
     if reader.peek().is_none() {
         return Err(refuse("the body is empty; send one JSON document"));
@@ -40,37 +54,55 @@ pub fn read_body(bytes: &[u8]) -> Result<Value, Problem> {
 
 /// Puts faults into the order of the body as it was sent; faults of one place keep their order.
 pub fn sort_by_document(body: &Value, faults: &mut [Fault]) {
-    faults.sort_by_cached_key(|fault| document_order(body, fault.pointer.as_deref().unwrap_or_default()));
+    let mut places = Places::default();
+    faults.sort_by_cached_key(|fault| places.order(body, fault.pointer.as_deref().unwrap_or_default()));
 }
 
-/// A key that sorts pointers as their places follow one another in the document.
-///
-/// A missing member sorts at its parent, for that is where a reader would look for it.
-pub fn document_order(body: &Value, pointer: &str) -> Vec<usize> {
-    let mut place = Vec::new();
-    let mut current = body;
-    for token in pointer.split('/').skip(1) {
-        let Some((index, value)) = step(current, &unescape(token)) else {
-            break;
-        };
-        place.push(index);
-        current = value;
+/// Where the members of large objects stand: a fault for each of many members would else be quadratic.
+#[derive(Default)]
+struct Places<'a>(HashMap<*const Map<String, Value>, HashMap<&'a str, usize>>);
+
+/// Objects of fewer members are looked through.
+const LARGE: usize = 32;
+
+impl<'a> Places<'a> {
+    /// A key that sorts pointers as their places follow one another in the document.
+    ///
+    /// A missing member sorts at its parent, for that is where a reader would look for it.
+    fn order(&mut self, body: &'a Value, pointer: &str) -> Vec<usize> {
+        let mut place = Vec::new();
+        let mut current = body;
+        for token in pointer.split('/').skip(1) {
+            let Some((index, value)) = self.step(current, &unescape(token)) else {
+                break;
+            };
+            place.push(index);
+            current = value;
+        }
+        place
     }
-    place
-}
 
-/// The position and value of one member or item.
-fn step<'a>(parent: &'a Value, token: &str) -> Option<(usize, &'a Value)> {
-    match parent {
-        Value::Object(members) => {
-            let (index, (_, value)) = members.iter().enumerate().find(|(_, (key, _))| *key == token)?;
-            Some((index, value))
+    /// The position and value of one member or item.
+    fn step(&mut self, parent: &'a Value, token: &str) -> Option<(usize, &'a Value)> {
+        match parent {
+            Value::Object(members) => {
+                let value = members.get(token)?;
+                let index = match members.len() > LARGE {
+                    false => members.keys().position(|key| key == token)?,
+                    true => {
+                        let positions = || members.keys().enumerate().map(|(at, key)| (key.as_str(), at));
+                        let known = self.0.entry(std::ptr::from_ref(members));
+                        *known.or_insert_with(|| positions().collect()).get(token)?
+                    }
+                };
+                Some((index, value))
+            }
+            Value::Array(items) => {
+                let index = token.parse().ok()?;
+                Some((index, items.get(index)?))
+            }
+            _ => None,
         }
-        Value::Array(items) => {
-            let index = token.parse().ok()?;
-            Some((index, items.get(index)?))
-        }
-        _ => None,
     }
 }
 
@@ -91,6 +123,15 @@ pub fn canonical(value: &Value) -> String {
             format!("[{}]", items.join(","))
         }
         scalar => scalar.to_string(),
+    }
+}
+
+/// How many arrays and objects stand inside one another at the deepest place.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 
@@ -118,6 +159,7 @@ struct Reader<'a> {
     at: usize,
     pointer: String,
     depth: usize,
+    max_depth: usize,
     faults: Vec<Fault>,
 }
 
@@ -153,8 +195,9 @@ impl Reader<'_> {
 
     /// Reads what an opening bracket begins.
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Stop>) -> Result<Value, Stop> {
-        if self.depth == MAX_DEPTH {
-            let detail = format!("the body nests deeper than {MAX_DEPTH} levels; send a flatter document");
+        if self.depth == self.max_depth {
+            let most = self.max_depth;
+            let detail = format!("the body nests deeper than {most} levels; send a flatter document");
             return Err(Stop::Refused(Problem::invalid(vec![Fault::at(self.pointer.clone(), detail)])));
         }
         self.depth += 1;

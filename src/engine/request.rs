@@ -1,6 +1,6 @@
 //! A request against its mapping: the body's form, schema faults and checks, all faults at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -101,6 +101,7 @@ impl Service {
         faults.extend(request.faults.iter().map(|fault| (400, fault.clone())));
         faults.extend(request.shown_schema_faults().map(|fault| (400, fault)));
         let broken = !faults.is_empty();
+        let (spoilt, blamed) = (request.places(), request.blamed());
         let scope = self.scope(identity, inputs)?;
         let mut stages: Vec<i64> = self.checks.iter().map(|check| check.stage).collect();
         stages.sort_unstable();
@@ -112,7 +113,7 @@ impl Service {
             let checks = self.checks.iter().enumerate();
             let checks = checks.filter(|(_, check)| check.stage == *stage && check.on.contains(&moment));
             let checks: Vec<(usize, &CheckRule)> =
-                checks.filter(|(_, check)| !request.spoils(check)).collect();
+                checks.filter(|(_, check)| !spoils(&spoilt, check)).collect();
             // A set: two checks that read the same thing cause one fetch.
             let needs: BTreeSet<usize> = checks
                 .iter()
@@ -128,7 +129,9 @@ impl Service {
                 match self.run(check, &scope, request) {
                     Ok(found) => {
                         scope.mark(|| Point::Check(index), !found.is_empty());
-                        faults.extend(found.into_iter().filter(|(_, fault)| !request.blames(fault)));
+                        faults.extend(found.into_iter().filter(|(_, fault)| {
+                            !fault.pointer.as_ref().is_some_and(|place| blamed.contains(place))
+                        }));
                     }
                     // A rule need not understand what the schema has refused.
                     Err(_) if broken => {}
@@ -202,26 +205,29 @@ impl Request {
         self.faults.extend(faults);
     }
 
-    /// Whether a path that the check reads has a schema fault already: its answer would be noise. Of a list
-    /// that is walked, a bad item spoils none of its siblings.
-    fn spoils(&self, check: &CheckRule) -> bool {
-        let sent = |read: &&Read| read.root == "spec" || read.root == "patch";
-        let walked = check.each.iter().flat_map(|each| each.list.reads.iter()).filter(sent);
-        let read = check.condition.reads.iter().filter(sent);
-        self.schema_faults.iter().any(|fault| {
-            let place = keys(&fault.place);
-            walked.clone().any(|read| {
-                let list = read.path.split(|step| *step == Step::Any).next().unwrap_or_default();
-                place.len() <= list.len() && touches(&place, list)
-            }) || (check.each.is_none() && read.clone().any(|read| touches(&place, &read.path)))
-        })
+    /// The pointers of the places that the schema has named already.
+    fn blamed(&self) -> HashSet<String> {
+        self.schema_faults.iter().map(|fault| format!("{}{}", self.root, fault.place)).collect()
     }
 
-    /// Whether the schema has named this very place already.
-    fn blames(&self, fault: &Fault) -> bool {
-        let Some(pointer) = &fault.pointer else { return false };
-        self.schema_faults.iter().any(|other| format!("{}{}", self.root, other.place) == *pointer)
+    /// The places that the schema has found faults at, each as its keys.
+    fn places(&self) -> Vec<Vec<String>> {
+        self.schema_faults.iter().map(|fault| keys(&fault.place)).collect()
     }
+}
+
+/// Whether a path that the check reads has a schema fault already: its answer would be noise. Of a list
+/// that is walked, a bad item spoils none of its siblings.
+fn spoils(places: &[Vec<String>], check: &CheckRule) -> bool {
+    let sent = |read: &&Read| read.root == "spec" || read.root == "patch";
+    let walked = check.each.iter().flat_map(|each| each.list.reads.iter()).filter(sent);
+    let read = check.condition.reads.iter().filter(sent);
+    places.iter().any(|place| {
+        walked.clone().any(|read| {
+            let list = read.path.split(|step| *step == Step::Any).next().unwrap_or_default();
+            place.len() <= list.len() && touches(place, list)
+        }) || (check.each.is_none() && read.clone().any(|read| touches(place, &read.path)))
+    })
 }
 
 /// Whether a fault stands on the way to what is read, or below it.

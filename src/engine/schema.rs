@@ -3,6 +3,8 @@
 mod depth;
 mod lint;
 
+use std::collections::HashMap;
+
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
@@ -79,22 +81,38 @@ impl Schema {
 
 /// Every fault that a compiled schema finds, each once.
 pub(crate) fn faults_of(validator: &Validator, document: &Value) -> Vec<SchemaFault> {
-    let mut faults = Vec::new();
+    let mut found = Found::default();
     for error in validator.iter_errors(document) {
-        add_faults(&error, &mut faults);
+        add_faults(&error, &mut found);
     }
-    faults
+    found.faults
 }
 
-fn add_faults(error: &ValidationError<'_>, faults: &mut Vec<SchemaFault>) {
+/// Faults, and where that of a place stands among them: a body may have tens of thousands.
+#[derive(Default)]
+struct Found {
+    faults: Vec<SchemaFault>,
+    by_place: HashMap<String, usize>,
+}
+
+impl Found {
+    /// One fault a place: of a value of the wrong type, nothing else is worth saying.
+    fn push(&mut self, fault: SchemaFault, is_type: bool) {
+        match self.by_place.get(&fault.place) {
+            Some(&index) if is_type => self.faults[index] = fault,
+            Some(_) => {}
+            None => {
+                self.by_place.insert(fault.place.clone(), self.faults.len());
+                self.faults.push(fault);
+            }
+        }
+    }
+}
+
+fn add_faults(error: &ValidationError<'_>, found: &mut Found) {
     let at = error.instance_path().as_str();
     let is_type = matches!(error.kind(), ValidationErrorKind::Type { .. });
-    // One fault a place: of a value of the wrong type, nothing else is worth saying.
-    let mut push = |fault: SchemaFault| match faults.iter_mut().find(|other| other.place == fault.place) {
-        Some(other) if is_type => *other = fault,
-        Some(_) => {}
-        None => faults.push(fault),
-    };
+    let mut push = |fault: SchemaFault| found.push(fault, is_type);
     let at_itself = |pointer: String, detail: String| SchemaFault { place: pointer.clone(), pointer, detail };
     match error.kind() {
         ValidationErrorKind::Required { property } => {

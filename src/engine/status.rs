@@ -3,6 +3,7 @@
 use crate::coverage::Point;
 use crate::expression::EvalError;
 use crate::inputs::{Identity, Inputs};
+use crate::scope::Scope;
 use crate::service::{Says, Service};
 
 /// What the table says of an instance.
@@ -43,20 +44,38 @@ impl Service {
             };
             let kept = rule.says == Says::Keep;
             if !kept {
-                for (index, (when, text)) in self.status.notes.iter().enumerate() {
-                    let holds = self.program.holds(when, &scope)?;
-                    scope.mark(|| Point::Note(index), holds);
-                    if holds {
-                        let note = self.program.text(text, &scope)?;
-                        message = if message.is_empty() { note } else { format!("{message}; {note}") };
-                    }
-                }
+                self.add_notes(&mut message, &scope, identity, inputs)?;
             }
             return Ok(Observation { status, message, rule: rule.name.clone(), kept });
         }
         // A table without a last row does not load, so this is not reached.
         let status = self.status.initial.clone();
         Ok(Observation { status, message: String::new(), rule: String::new(), kept: false })
+    }
+
+    /// Puts the notes that hold behind a message. Between an update's two writes, of object and of record, what
+    /// was observed fits one spec or the other: only what holds of both is told.
+    fn add_notes(
+        &self,
+        message: &mut String,
+        scope: &Scope,
+        identity: &Identity,
+        inputs: &Inputs,
+    ) -> Result<(), EvalError> {
+        let later = inputs.coming.clone().map(|spec| Inputs { spec, coming: None, ..inputs.clone() });
+        let later = later.map(|inputs| self.scope(identity, &inputs)).transpose()?;
+        for (index, (when, text)) in self.status.notes.iter().enumerate() {
+            let mut holds = self.program.holds(when, scope)?;
+            if let Some(later) = later.as_ref().filter(|_| holds) {
+                holds = self.program.holds(when, later)?;
+            }
+            scope.mark(|| Point::Note(index), holds);
+            if holds {
+                let note = self.program.text(text, scope)?;
+                *message = if message.is_empty() { note } else { format!("{message}; {note}") };
+            }
+        }
+        Ok(())
     }
 
     /// Whether a change from one status to another waits out a window first.

@@ -140,7 +140,7 @@ async fn update<R: Resources>(
 ) -> Result<Response, Problem> {
     let update = Update {
         idempotency_key: request.idempotency_key()?,
-        body: request.body.json(body::JSON_OR_MERGE_PATCH).await?,
+        body: request.body.json(body::JSON_OR_MERGE_PATCH).await,
     };
     let updated = apart(async move { resources.update(&collection, &id, update).await }).await?;
     Ok(reply::json(StatusCode::OK, &updated))

@@ -115,7 +115,8 @@ pub struct ListQuery {
 #[derive(Clone, Debug)]
 pub struct Update {
     pub idempotency_key: Option<String>,
-    pub body: Value,
+    /// The body, or why it could not be read: whether there is such an instance is judged before that.
+    pub body: Result<Value, Problem>,
 }
 
 /// An action as it was asked for.

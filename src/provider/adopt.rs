@@ -3,12 +3,12 @@
 //! Their record is made up from what is observed, with the mapping's `[adopt]` as the way back from objects
 //! to a spec. It is written down at the first change, and not before: reading changes nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 
 use super::watching::id_key;
-use super::{Known, Provider};
+use super::{Known, Provider, RESERVED};
 use crate::cluster::Store;
 use crate::engine::inputs::{
     Identity, Inputs, LIFE_ANNOTATION, PROVIDER_ANNOTATION, annotation, name_of, uid_of,
@@ -26,6 +26,10 @@ impl Provider {
         }
         let roots = self.adopted_stores().flat_map(|store| store.by_index(&id_key(id)));
         let life = roots.filter(|root| self.may_adopt(root)).map(|root| life_of(&root)).max()?;
+        if RESERVED.contains(&id) {
+            self.leave_out(id);
+            return None;
+        }
         let identity = self.identity(id, life);
         let observed = self.observed(&identity);
         let plan = self.plan_of(&observed, life);
@@ -52,6 +56,19 @@ impl Provider {
             end_time: None,
         };
         Some(Known { record, stored: None })
+    }
+
+    /// What no path leads to is not shown in lists either. It is looked at again and again, and told once.
+    fn leave_out(&self, id: &str) {
+        let mut told = self.memory.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(id.to_owned()) {
+            let service_type = &self.service.service_type;
+            tracing::warn!(
+                id,
+                service_type,
+                "objects are not adopted: their id is reserved; label them anew"
+            );
+        }
     }
 
     /// The spec that objects show; none where the mapping has no way back, or cannot read them.

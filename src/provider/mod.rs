@@ -12,12 +12,12 @@ mod watching;
 
 pub use watching::prune;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 
 use crate::cluster::{
     Cluster, RecordStore, Refusal, Resource, ResourceRef, Store, Stored, WatchHealth, Watches,
@@ -51,6 +51,9 @@ pub struct Provider {
     memory: Arc<Memory>,
 }
 
+/// Ids that name something else below a collection.
+pub const RESERVED: [&str; 1] = ["health"];
+
 /// The provider of the revision in use.
 pub type InUse = watch::Receiver<Arc<Provider>>;
 
@@ -61,6 +64,10 @@ pub struct Memory {
     answered: Mutex<HashMap<String, u64>>,
     /// What was last delivered of each instance: the status that stands where a rule keeps it.
     delivered: RwLock<HashMap<String, Previous>>,
+    /// Who updates which instance, and who waits for that.
+    turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    /// Ids of objects that are not adopted because nobody could ask for them.
+    left_out: Mutex<HashSet<String>>,
 }
 
 /// What a provider is made from.
@@ -105,6 +112,7 @@ impl Provider {
         let adopted = known.stored.is_none().then(|| self.spec_of(&identity, observed.clone())).flatten();
         let inputs = Inputs {
             spec: adopted.unwrap_or_else(|| known.record.spec.clone()),
+            coming: known.record.pending.as_ref().map(|update| update.spec.clone()),
             settings: self.settings.clone(),
             observed,
             previous: self.last_delivered(&known.record.id),
@@ -167,6 +175,21 @@ impl Provider {
 
     fn answered(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.memory.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn to update an instance: of this process, one at a time does.
+    pub async fn turn(&self, id: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.memory.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            let present = turns.get(id).and_then(Weak::upgrade);
+            present.unwrap_or_else(|| {
+                let turn = Arc::default();
+                turns.insert(id.to_owned(), Arc::downgrade(&turn));
+                turn
+            })
+        };
+        turn.lock_owned().await
     }
 
     pub fn last_delivered(&self, id: &str) -> Option<Previous> {

@@ -68,6 +68,6 @@ impl Provisioner {
 }
 
 /// Somebody else wrote the record first; an adopted instance has its record created by the first write.
-fn is_overtaken(refusal: &Refusal) -> bool {
+pub(super) fn is_overtaken(refusal: &Refusal) -> bool {
     matches!(refusal.kind, RefusalKind::Conflict | RefusalKind::AlreadyExists)
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::engine::names::DNS_LABEL;
 use crate::engine::problem::Problem;
-use crate::provider::{Known, Provider};
+use crate::provider::{Known, Provider, RESERVED};
 
 /// What serves the requests of one service type.
 #[derive(Clone)]
@@ -39,9 +39,6 @@ pub struct CreateRequest {
     pub idempotency_key: Option<String>,
     pub body: Value,
 }
-
-/// Ids that name something else below a collection.
-const RESERVED: [&str; 1] = ["health"];
 
 /// Refuses an id that is no RFC 1123 label, or that is reserved.
 fn check_id(id: &str) -> Result<(), Problem> {

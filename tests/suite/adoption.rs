@@ -156,3 +156,22 @@ async fn an_instance_whose_record_somebody_deleted_is_shown_from_its_objects() {
     assert_eq!(provider.http().delete(&item).await.unwrap().status, 204);
     assert_eq!(provider.http().get(&item).await.unwrap().status, 404);
 }
+
+#[tokio::test]
+async fn objects_whose_id_nobody_can_ask_for_are_not_listed() {
+    let (objects, provider) = start("reserved").await;
+    objects.create(&Kind::DEPLOYMENT, deployment("health")).await.unwrap();
+    objects.create(&Kind::DEPLOYMENT, deployment("healthy")).await.unwrap();
+    let http = provider.http();
+    let other = async || (http.get(&format!("{CONTAINERS}/healthy")).await.ok()?.status == 200).then_some(());
+    eventually("the other one is adopted", secs(30), other).await.unwrap();
+    let told = async || provider.log().contains("their id is reserved").then_some(());
+    for _ in 0..3 {
+        let list = http.get(CONTAINERS).await.unwrap().json();
+        let ids: Vec<&str> =
+            list["containers"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, ["healthy"]);
+    }
+    eventually("the log tells of it", secs(30), told).await.unwrap();
+    assert_eq!(provider.log().matches("their id is reserved").count(), 1, "{}", provider.log());
+}

@@ -318,7 +318,7 @@ async fn a_quota_bounds_what_a_patch_may_ask() {
 
 impl Dcm {
     /// Where a binder is at work: it has no volume for the claim, so the test says that there is one.
-    async fn claim_is_bound_by_hand(&self, id: &str) {
+    pub(crate) async fn claim_is_bound_by_hand(&self, id: &str) {
         let claim = self.only(&Kind::CLAIM, id).await;
         let class = claim["spec"]["storageClassName"].as_str().unwrap();
         bind(&self.objects, &format!("{}-{id}", self.objects.namespace()), &claim, class, "1Gi").await;
@@ -340,7 +340,7 @@ async fn quota(dcm: &Dcm, name: &str, hard: Value) {
 }
 
 /// Makes a volume that is meant for one claim.
-async fn bind(objects: &Objects, name: &str, claim: &Value, class: &str, capacity: &str) {
+pub(crate) async fn bind(objects: &Objects, name: &str, claim: &Value, class: &str, capacity: &str) {
     let volume = json!({ "metadata": { "name": name }, "spec": {
         "storageClassName": class, "capacity": { "storage": capacity }, "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain", "hostPath": { "path": format!("/nowhere/{name}") },

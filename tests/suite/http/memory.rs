@@ -90,7 +90,7 @@ impl Resources for Memory {
     }
 
     async fn update(&self, _: &str, id: &str, update: Update) -> Result<Value, Problem> {
-        Ok(json!({ "id": id, "body": update.body }))
+        Ok(json!({ "id": id, "body": update.body? }))
     }
 
     async fn delete(&self, _: &str, id: &str, _: Option<String>) -> Result<(), Problem> {
