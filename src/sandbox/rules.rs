@@ -21,7 +21,7 @@ pub(super) fn judge(kind: &Kind, object: &Value, old: Option<&Value>, causes: &m
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(object, old, causes),
         ("batch", "Job") => job(object, old, causes),
         ("", "Pod") => {
-            pod_spec(&object["spec"], "spec", causes);
+            pod_spec(&object["spec"], &[], "spec", causes);
             pod_change(object, old, causes);
         }
         ("", "Service") => service(object, causes),
@@ -48,7 +48,9 @@ fn workload(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid("spec.template.metadata.labels", &labels, detail));
     }
     names::labels(&template["metadata"]["labels"], "spec.template.metadata.labels", causes);
-    pod_spec(&template["spec"], "spec.template.spec", causes);
+    // Each pod of a StatefulSet gets a volume of each of these names.
+    let claims = list(object, "/spec/volumeClaimTemplates");
+    pod_spec(&template["spec"], claims, "spec.template.spec", causes);
     let restart = &template["spec"]["restartPolicy"];
     if restart.is_string() && restart != "Always" {
         causes.push(Cause::unsupported("spec.template.spec.restartPolicy", restart, &["Always"]));
@@ -61,7 +63,7 @@ fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         not_negative(object, field, causes);
     }
     let spec = &object["spec"]["template"]["spec"];
-    pod_spec(spec, "spec.template.spec", causes);
+    pod_spec(spec, &[], "spec.template.spec", causes);
     let restart = &spec["restartPolicy"];
     if restart == "" {
         let detail = "valid values: \"OnFailure\", \"Never\"";
@@ -73,9 +75,11 @@ fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     unchanged(object, old, &["spec.selector", "spec.template", "spec.completionMode"], causes);
 }
 
-fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn pod_spec(spec: &Value, claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
-    let volumes: HashSet<&str> = list(spec, "/volumes").iter().map(|volume| text(volume, "/name")).collect();
+    let volumes = list(spec, "/volumes").iter().map(|volume| text(volume, "/name"));
+    let claimed = claims.iter().map(|claim| text(claim, "/metadata/name"));
+    let volumes: HashSet<&str> = volumes.chain(claimed).collect();
     for part in ["initContainers", "containers"] {
         for (index, container) in list(spec, &format!("/{part}")).iter().enumerate() {
             let path = format!("{path}.{part}[{index}]");

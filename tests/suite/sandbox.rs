@@ -349,3 +349,23 @@ async fn raw(address: SocketAddr, method: &str, path: &str, body: &str) -> Strin
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
+
+#[tokio::test]
+async fn a_stateful_set_mounts_the_claims_of_its_pods() {
+    let fixture = Fixture::start(false).await;
+    let set = |mounted: &str| {
+        json!({ "metadata": { "name": mounted }, "spec": {
+            "serviceName": "s", "selector": { "matchLabels": { "a": "b" } },
+            "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{
+                "name": "m", "image": "x:1", "volumeMounts": [{ "name": mounted, "mountPath": "/m" }],
+            }] } },
+            "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } }],
+        } })
+    };
+    let path = "/apis/apps/v1/namespaces/default/statefulsets";
+    let made = fixture.http().post(path, &set("data")).await.unwrap();
+    assert_eq!(made.status, 201, "{}", made.text());
+    let refused = fixture.http().post(path, &set("other")).await.unwrap();
+    assert_eq!(refused.status, 422, "{}", refused.text());
+}
