@@ -62,9 +62,11 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("sandbox/stages/service.yaml", include_str!("../../sandbox/stages/service.yaml")),
 ];
 
-const KEYS: [&str; 9] = ["name", "when", "delay", "with", "patch", "status", "create", "event", "delete"];
-
 impl Stages {
+    /// What a stage may hold.
+    pub const KEYS: [&str; 9] =
+        ["name", "when", "delay", "with", "patch", "status", "create", "event", "delete"];
+
     /// Stages of these files come first, then those that are built in. Without delays everything that happens
     /// happens at once.
     ///
@@ -186,8 +188,9 @@ impl Reader<'_, '_> {
     }
 
     fn stage(&mut self, tree: &Tree) -> Option<Stage> {
-        for entry in entries(tree).iter().filter(|entry| !KEYS.contains(&entry.key.as_str())) {
-            let message = format!("`{}` is not a key of a stage; there are: {}", entry.key, KEYS.join(", "));
+        for entry in entries(tree).iter().filter(|entry| !Stages::KEYS.contains(&entry.key.as_str())) {
+            let message =
+                format!("`{}` is not a key of a stage; there are: {}", entry.key, Stages::KEYS.join(", "));
             self.compiler.findings.add(self.source, &entry.key_span, "unknown-key", message);
         }
         let mut names = Names::default();

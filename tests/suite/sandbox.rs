@@ -205,43 +205,16 @@ async fn a_volume_is_bound_grows_and_goes_with_its_disk() {
 }
 
 /// What goes wrong is data: these stages come before those that are built in.
-const FAILURES: &str = r#"
-- for: v1/Pod
-  stages:
-    - name: crash loop
-      when: object.status.phase == 'Running' and 'crash' in object.spec.containers[0].image
-      status:
-        containerStatuses:
-          - name: "{{ object.spec.containers[0].name }}"
-            image: "{{ object.spec.containers[0].image }}"
-            imageID: ""
-            ready: false
-            restartCount: 3
-            state: { waiting: { reason: CrashLoopBackOff, message: back-off } }
-            lastState: { terminated: { exitCode: 1, reason: Error } }
-    - name: evicted
-      when: object.status.phase == 'Running' and 'evict' in object.spec.containers[0].image
-      status: { phase: Failed, reason: Evicted, message: the node was low on memory }
-    - name: image cannot be pulled
-      when: object.status.containerStatuses and object.status.phase == 'Pending' and 'missing' in object.spec.containers[0].image
-      status:
-        containerStatuses:
-          - name: "{{ object.spec.containers[0].name }}"
-            image: "{{ object.spec.containers[0].image }}"
-            imageID: ""
-            ready: false
-            restartCount: 0
-            state: { waiting: { reason: ImagePullBackOff, message: no such image } }
-- for: v1/PersistentVolumeClaim
-  stages:
-    - name: cannot be provisioned
-      when: not object.spec.volumeName and object.metadata.name == 'broken'
-      event: { from: disk, type: Warning, reason: ProvisioningFailed, message: no disk is left }
-"#;
+/// A file of the page on scenarios.
+fn example(file: &str) -> String {
+    let page = std::fs::read_to_string(crate::broken::root().join("docs/scenarios.md")).unwrap();
+    let (_, rest) = page.split_once(&format!("```yaml file={file}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
 
 #[tokio::test]
 async fn failures_are_played_from_a_file() {
-    let stage = Stage::start(FAILURES).await;
+    let stage = Stage::start(&example("failures.yaml")).await;
     for image in ["missing", "crash", "evict"] {
         let path = format!("{CONTAINERS}?id={image}");
         let body = container(&format!("registry.example/{image}:1"));
@@ -260,6 +233,14 @@ async fn failures_are_played_from_a_file() {
     };
     shows("missing", "ImagePullBackOff: no such image").await;
     shows("crash", "CrashLoopBackOff").await;
+}
+
+#[test]
+fn every_key_of_a_stage_is_on_the_page() {
+    let page = std::fs::read_to_string(crate::broken::root().join("docs/scenarios.md")).unwrap();
+    for key in Stages::KEYS {
+        assert!(page.contains(&format!("| `{key}` |")), "docs/scenarios.md has no row of `{key}`");
+    }
 }
 
 #[tokio::test]
@@ -351,8 +332,8 @@ async fn raw(address: SocketAddr, method: &str, path: &str, body: &str) -> Strin
 }
 
 #[tokio::test]
-async fn a_stateful_set_mounts_the_claims_of_its_pods() {
-    let fixture = Fixture::start(false).await;
+async fn a_stateful_set_mounts_the_claims_of_its_pods_and_is_what_a_scenario_says() {
+    let stage = Stage::start(&example("sets.yaml")).await;
     let set = |mounted: &str| {
         json!({ "metadata": { "name": mounted }, "spec": {
             "serviceName": "s", "selector": { "matchLabels": { "a": "b" } },
@@ -364,8 +345,13 @@ async fn a_stateful_set_mounts_the_claims_of_its_pods() {
         } })
     };
     let path = "/apis/apps/v1/namespaces/default/statefulsets";
-    let made = fixture.http().post(path, &set("data")).await.unwrap();
+    let made = stage.cluster.post(path, &set("data")).await.unwrap();
     assert_eq!(made.status, 201, "{}", made.text());
-    let refused = fixture.http().post(path, &set("other")).await.unwrap();
+    let ready = async || {
+        let set = stage.cluster.get(&format!("{path}/data")).await.ok()?.json();
+        (set["status"]["readyReplicas"] == 1).then_some(())
+    };
+    eventually("the pods are ready", secs(60), ready).await.unwrap();
+    let refused = stage.cluster.post(path, &set("other")).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());
 }
