@@ -51,15 +51,14 @@ fn container() {
     }
     let manifests = service.render(&identity(), &inputs, 0).unwrap();
     assert_eq!(manifests.len(), 2);
-    let deployment = Arc::new(manifests[0].body.clone());
-    inputs.observed = vec![
-        vec![deployment],
-        vec![],
-        vec![],
-        vec![Arc::new(
-            json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted", "message": "short"}}),
-        )],
-    ];
+    let pod = json!({"metadata": {"name": "p"},
+        "status": {"phase": "Failed", "reason": "Evicted", "message": "short"}});
+    let watches = service.watches.iter().map(|watch| {
+        let made = manifests.iter().filter(|manifest| manifest.kind == watch.kind);
+        let seen = made.map(|manifest| &manifest.body).chain((watch.kind.kind == "Pod").then_some(&pod));
+        seen.map(|object| Arc::new(object.clone())).collect()
+    });
+    inputs.observed = watches.collect();
     let seen = service.observe(&identity(), &inputs).unwrap();
     assert_eq!(seen.status, "FAILED");
     assert_eq!(seen.message, "Evicted: short; internal ports reachable from outside: 81");
