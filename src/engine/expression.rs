@@ -135,7 +135,6 @@ impl Program {
     }
 
     /// Text in which a value is missing is a mistake, not an empty place.
-    /// A text of values that are all there.
     pub fn text(&self, mixture: &Mixture, scope: &Scope) -> Result<String, EvalError> {
         self.text_or(mixture, scope, |place| Err(EvalError::new("undefined inside a text", place)))
     }
