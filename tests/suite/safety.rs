@@ -6,6 +6,7 @@ use mapwright::engine::request::Judged;
 use mapwright::engine::samples::samples;
 use mapwright::engine::service::Service;
 use mapwright::kinds;
+use mapwright_properties::shape::{shape, texts};
 use serde_json::{Value, json};
 
 use super::offline::mapping_files;
@@ -50,40 +51,10 @@ fn objects(service: &Service, spec: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// A value with each scalar replaced by the word for what it is.
-fn shape(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), shape(value))).collect(),
-        Value::Array(items) => items.iter().map(shape).collect(),
-        Value::String(_) => "text".into(),
-        Value::Number(_) => "number".into(),
-        Value::Bool(_) => "boolean".into(),
-        Value::Null => Value::Null,
-    }
-}
-
-/// The pointers of every string.
-fn strings(value: &Value, at: String, found: &mut Vec<String>) {
-    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
-    match value {
-        Value::String(_) => found.push(at),
-        Value::Object(members) => {
-            members.iter().for_each(|(key, value)| strings(value, format!("{at}/{}", escaped(key)), found));
-        }
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(index, value)| strings(value, format!("{at}/{index}"), found));
-        }
-        _ => {}
-    }
-}
-
 /// The spec with one text at every place where it is valid there.
 pub(crate) fn filled(service: &Service, spec: &Value, text: &str) -> Value {
     let mut places = Vec::new();
-    strings(spec, String::new(), &mut places);
+    texts(spec, String::new(), &mut places);
     let mut filled = spec.clone();
     for place in places {
         let before = filled.clone();

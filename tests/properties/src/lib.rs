@@ -6,6 +6,7 @@
 
 pub mod mapping;
 pub mod page_token;
+pub mod shape;
 mod shipped;
 pub mod spec;
 pub mod template;

@@ -6,7 +6,7 @@ use mapwright_engine::diagnostic::Findings;
 use mapwright_engine::emit::emit;
 use mapwright_engine::format::Moment;
 use mapwright_engine::inputs::Inputs;
-use mapwright_engine::json::{child, read_body};
+use mapwright_engine::json::read_body;
 use mapwright_engine::manifest::Manifest;
 use mapwright_engine::problem::ProblemStyle;
 use mapwright_engine::read::read;
@@ -15,6 +15,7 @@ use mapwright_engine::service::Service;
 use mapwright_engine::source::Source;
 use serde_json::Value;
 
+use crate::shape::{shape, texts};
 use crate::shipped::{KINDS, SERVICES};
 use crate::trial::{self, Outcome};
 
@@ -110,33 +111,4 @@ fn typed(manifest: &Manifest) {
     let tree = read(&Source::new("object.yaml", emit(&manifest.body)), &mut findings);
     assert!(findings.is_empty(), "the YAML of an object is not read: {findings}");
     assert_eq!(tree.map(|tree| tree.to_json()).as_ref(), Some(&manifest.body), "YAML says something else");
-}
-
-/// A value with each scalar replaced by the word for what it is.
-fn shape(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), shape(value))).collect(),
-        Value::Array(items) => items.iter().map(shape).collect(),
-        Value::String(_) => "text".into(),
-        Value::Number(_) => "number".into(),
-        Value::Bool(_) => "boolean".into(),
-        Value::Null => Value::Null,
-    }
-}
-
-/// The pointers of every text.
-fn texts(value: &Value, at: String, found: &mut Vec<String>) {
-    match value {
-        Value::String(_) => found.push(at),
-        Value::Object(members) => {
-            members.iter().for_each(|(key, value)| texts(value, child(&at, key), found));
-        }
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(index, value)| texts(value, child(&at, &index.to_string()), found));
-        }
-        _ => {}
-    }
 }
