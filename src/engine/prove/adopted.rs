@@ -35,8 +35,7 @@ impl Trial<'_> {
             );
             return Ok(Some(lost(adopt, place_of(&adopt.tree, &fault.place), message)));
         }
-        let again = Inputs { spec, lookups: inputs.lookups.clone(), ..seen };
-        let again = Inputs { observed: Vec::new(), ..again };
+        let again = Inputs { spec, observed: Vec::new(), lookups: inputs.lookups.clone(), ..seen };
         let again = self.service.render(identity, &again, 0)?;
         let Some((object, difference)) = first_difference(made, &again) else { return Ok(None) };
         let span = self.origin(adopt, identity, inputs, object, &difference)?;
