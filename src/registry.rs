@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_rustls::rustls;
 
 /// The body that DCM's registry takes: one a service type.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,6 +5,7 @@ use mapwright_engine::problem::{Problem, ProblemKind, ProblemStyle};
 
 use super::Collection;
 use super::query::percent_decode;
+use crate::access::Right;
 
 /// What a request asks for, its path decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,28 @@ pub(super) enum Route {
         id: String,
         action: String,
     },
+}
+
+impl Route {
+    /// Whether strangers are answered as well.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Health { .. })
+    }
+
+    /// What a caller must be allowed: an instance counts as its collection, so that rules can name it.
+    pub(super) fn right(&self, method: &Method, path: &str) -> Right {
+        let path = match self {
+            Self::Create { collection }
+            | Self::List { collection }
+            | Self::Get { collection, .. }
+            | Self::Update { collection, .. }
+            | Self::Delete { collection, .. }
+            | Self::Act { collection, .. } => format!("/api/v1alpha1/{collection}"),
+            Self::Health { .. } | Self::OpenApi | Self::Metrics | Self::Options { .. } => path.to_owned(),
+        };
+        let verb = if method == Method::HEAD { &Method::GET } else { method };
+        Right { verb: verb.as_str().to_ascii_lowercase(), path }
+    }
 }
 
 /// Finds the route of a request; HEAD is where GET is, and OPTIONS is everywhere.

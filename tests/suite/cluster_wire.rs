@@ -286,7 +286,7 @@ fn watch_key() -> WatchKey {
 }
 
 async fn connect(server: &Scripted, user: Value, request_timeout: Duration) -> Cluster {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let path = server.kubeconfig(user);
     let options = ConnectOptions { kubeconfig: Some(path.clone()), request_timeout };
     let cluster = Cluster::connect(options).await.unwrap();

@@ -7,11 +7,12 @@ use mapwright::settings::*;
 use serde_json::{Value, json};
 
 /// What `serve` cannot do without.
-const LEAST: [(&str, &str); 4] = [
+const LEAST: [(&str, &str); 5] = [
     ("SP_NAME", "k8s-east"),
     ("SP_ENDPOINT", "http://east.example.com:8080/"),
     ("DCM_REGISTRATION_URL", "https://dcm.example.com/api/v1alpha1"),
     ("SP_NATS_URL", "nats://nats:4222"),
+    ("SP_SERVER_ALLOW_UNAUTHENTICATED", "true"),
 ];
 
 /// One start, described by what differs from the least one.
