@@ -88,7 +88,7 @@ pub async fn serve(
     let settings_of = settings_of(options.config, Box::new(environment), true)?;
     let settings = settings_of(&loaded.services)?;
     let (cluster, bus) = (connect_cluster(&settings).await, connect_bus(&settings).await);
-    let doors = Doors::open(&settings.server, cluster.as_ref().ok());
+    let doors = Doors::open(&settings, cluster.as_ref().ok());
     // Each of them opens files, and all that is wrong with them is told at once.
     let (cluster, bus, doors) = all(cluster, bus, doors)?;
     let listener = listen(&settings).await?;

@@ -7,6 +7,7 @@ mod peer;
 mod review;
 mod tokens;
 
+use std::fmt;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -36,13 +37,14 @@ pub enum Names {
     Listed(Vec<String>),
 }
 
-/// What a request asks to be allowed, in the words of Kubernetes' rules for URLs.
+/// What a request asks to be allowed, in the words of Kubernetes' rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
-    /// `get`, `post`, `patch`, `delete`
-    pub verb: String,
-    /// `/api/v1alpha1/<collection>`, or another path without an instance in it.
-    pub path: String,
+    pub verb: &'static str,
+    /// A collection, or what else is served.
+    pub resource: String,
+    /// Of an instance, where one is asked for.
+    pub action: Option<String>,
 }
 
 /// Whoever calls, as a log may name it.
@@ -115,6 +117,13 @@ impl Access {
         ];
         let ways: Vec<&str> = ways.into_iter().filter(|(is, _)| *is).map(|(_, way)| way).collect();
         format!("it is not known who calls; send {}", ways.join(" or "))
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        self.action.as_ref().map_or(Ok(()), |action| write!(f, "/{action}"))
     }
 }
 

@@ -7,9 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::{Caller, Right};
-use crate::cluster::{Account, Cluster, Refusal};
+use crate::cluster::{Account, Cluster, Meant, Refusal};
 use crate::engine::names::sha256;
 use crate::engine::problem::Problem;
+
+/// The group of our resources in rules. They are no objects of the cluster, and their paths are no rule's
+/// matter: every account may read what is under `/api`.
+const GROUP: &str = "dcm.project";
 
 /// How long an answer holds: so late is a token that was revoked, or a right that was taken away, noticed.
 const HOLDS: Duration = Duration::from_secs(10);
@@ -26,6 +30,8 @@ pub struct Reviews {
     cluster: Cluster,
     /// For whom a token must have been made; empty where the API server's own audience is meant.
     audiences: Vec<String>,
+    /// Where rules must stand.
+    namespace: String,
     known: Arc<Mutex<HashMap<[u8; 32], Known>>>,
     asking: Arc<Semaphore>,
 }
@@ -39,9 +45,9 @@ struct Known {
 
 impl Reviews {
     #[must_use]
-    pub fn new(cluster: Cluster, audiences: Vec<String>) -> Self {
+    pub fn new(cluster: Cluster, audiences: Vec<String>, namespace: String) -> Self {
         let asking = Arc::new(Semaphore::new(ASKED_AT_A_TIME));
-        Self { cluster, audiences, known: Arc::default(), asking }
+        Self { cluster, audiences, namespace, known: Arc::default(), asking }
     }
 
     /// Whose token this is, if that one has the right.
@@ -60,8 +66,7 @@ impl Reviews {
             && !self.has(&key, &account, right).await?
         {
             return Err(Problem::permission_denied(format!(
-                "the holder of the token may not {} {}; bind a ClusterRole with that verb and URL",
-                right.verb, right.path
+                "the holder of the token may not {right}; bind a Role with that verb on that resource of {GROUP}"
             )));
         }
         Ok(Caller(account.name.clone()))
@@ -100,7 +105,14 @@ impl Reviews {
             return Ok(said);
         }
         let _asking = self.asking.acquire().await;
-        let said = self.cluster.may_request(account, &right.verb, &right.path).await.map_err(unanswered)?;
+        let meant = Meant {
+            namespace: &self.namespace,
+            group: GROUP,
+            verb: right.verb,
+            resource: &right.resource,
+            subresource: right.action.as_deref().unwrap_or_default(),
+        };
+        let said = self.cluster.may(account, &meant).await.map_err(unanswered)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get_mut(key) {
             known.rights.insert(right.clone(), said);

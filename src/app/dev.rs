@@ -92,7 +92,7 @@ impl Dev {
             |service: &Service| samples(&service.schema.document).into_iter().next().unwrap_or_default();
         let collections =
             loaded.services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
-        let doors = Doors::open(&settings.server, Some(&cluster))?;
+        let doors = Doors::open(&settings, Some(&cluster))?;
         let listener = bind(options.port, "--port").await?;
         let rest = address_of(&listener)?;
         let running = Running::start(loaded, settings_of, settings, bus, cluster, doors, IDENTITY)?;

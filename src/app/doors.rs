@@ -9,7 +9,7 @@ use crate::api::Standings;
 use crate::cluster::Cluster;
 use crate::files::reread::Reread;
 use crate::http::{Tls, TlsFiles};
-use crate::settings::{Server, ServerTls, Settings};
+use crate::settings::{ServerTls, Settings};
 
 /// Kept for as long as the process serves. Clones share it.
 #[derive(Clone, Default)]
@@ -23,7 +23,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 impl Doors {
     /// Opens every file. Without a cluster nobody can be asked, and the start fails for that anyway.
-    pub(super) fn open(server: &Server, cluster: Option<&Cluster>) -> Result<Self, StartError> {
+    pub(super) fn open(all: &Settings, cluster: Option<&Cluster>) -> Result<Self, StartError> {
+        let (server, namespace) = (&all.server, &all.cluster.namespace);
         let mut faults = Vec::new();
         let tls = server.tls.as_ref().and_then(|files| {
             Tls::open(tls_files(files)).map_err(|why| faults.push(format!("SP_SERVER_TLS_CERT: {why}"))).ok()
@@ -39,9 +40,9 @@ impl Doors {
             true => Names::All,
             false => Names::Listed(names),
         });
-        let reviews = cluster
-            .filter(|_| settings.token_review)
-            .map(|cluster| Reviews::new(cluster.clone(), settings.token_audiences.clone()));
+        let reviews = cluster.filter(|_| settings.token_review).map(|cluster| {
+            Reviews::new(cluster.clone(), settings.token_audiences.clone(), namespace.clone())
+        });
         if !faults.is_empty() {
             return Err(StartError::Other(faults.join("\n")));
         }

@@ -39,7 +39,7 @@ pub use prune::Prune;
 pub use record::{RecordStore, Stored, stored};
 pub use refusal::{Cause, Refusal, RefusalKind};
 pub use resource::{Resource, ResourceRef};
-pub use review::Account;
+pub use review::{Account, Meant};
 pub use rights::{OwnRight, own_rights, review_rights};
 pub use store::{Indexer, ObjectKey, Store};
 pub use watch::{WatchHealth, WatchKey, WatchSpec, Watches};

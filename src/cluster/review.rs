@@ -1,4 +1,4 @@
-//! Who holds a token, and what Kubernetes' rules let that one ask of a URL.
+//! Who holds a token, and what Kubernetes' rules let that one do.
 
 use std::time::Duration;
 
@@ -14,6 +14,17 @@ pub struct Account {
     pub name: String,
     /// Everything that the review of a token said of the holder; a review of rights wants it back.
     user: Map<String, Value>,
+}
+
+/// What an account wants to do, as a rule would name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Meant<'m> {
+    pub namespace: &'m str,
+    pub group: &'m str,
+    pub verb: &'m str,
+    pub resource: &'m str,
+    /// Empty where there is none.
+    pub subresource: &'m str,
 }
 
 /// A caller waits for this before its own request begins.
@@ -47,14 +58,18 @@ impl Cluster {
         Ok(name.map(str::to_owned).map(|name| Account { name, user }))
     }
 
-    /// Whether a rule lets the account use a verb on a URL's path.
+    /// Whether a rule lets the account do something.
     ///
     /// # Errors
     /// When the cluster cannot be asked.
-    pub async fn may_request(&self, account: &Account, verb: &str, path: &str) -> Result<bool, Refusal> {
+    pub async fn may(&self, account: &Account, meant: &Meant<'_>) -> Result<bool, Refusal> {
+        let Meant { namespace, group, verb, resource, subresource } = meant;
         let mut spec = json!({
             "user": account.name,
-            "nonResourceAttributes": { "verb": verb, "path": path },
+            "resourceAttributes": {
+                "namespace": namespace, "group": group, "verb": verb,
+                "resource": resource, "subresource": subresource,
+            },
         });
         for member in ["uid", "groups", "extra"] {
             if let Some(value) = account.user.get(member) {

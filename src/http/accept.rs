@@ -45,7 +45,7 @@ pub async fn run<S, B>(
     loop {
         let full = open.tasks.len() >= limits.connections;
         if full {
-            open.make_room();
+            open.make_room(1);
         }
         tokio::select! {
             () = &mut shutdown => break,
@@ -126,11 +126,13 @@ impl Open {
         self.pulses.insert(task.id(), pulse);
     }
 
-    /// Ends the connection that has waited longest for its client, so that one who has something to say is
-    /// not kept out by many who have not.
-    fn make_room(&self) {
+    /// Ends the connections that have waited longest for their clients, so that one who has something to say
+    /// is not kept out by many who have not.
+    fn make_room(&self, places: usize) {
         let waiting = self.pulses.values().filter_map(|pulse| Some((pulse.waits_since()?, pulse)));
-        if let Some((_, pulse)) = waiting.min_by_key(|(since, _)| *since) {
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable_by_key(|(since, _)| *since);
+        for (_, pulse) in waiting.into_iter().take(places) {
             pulse.make_room();
         }
     }
@@ -143,7 +145,7 @@ impl Open {
         }
         // Out of descriptors or memory: a connection must end first, and asking at once again would spin.
         tracing::warn!(%error, connections = self.tasks.len(), "cannot accept a connection; trying again");
-        self.make_room();
+        self.make_room(1 + self.tasks.len() / 4);
         sleep(PAUSE).await;
     }
 

@@ -89,6 +89,10 @@ where
             },
             _ = self.closed.wait_for(|closed| *closed) => self.limits.drain,
         };
+        // Half of a first head is all that was ever said: nobody waits for an answer.
+        if !pulse.is_served() {
+            return;
+        }
         connection.as_mut().graceful_shutdown();
         match timeout(LAST_WORDS.min(grace), connection.as_mut()).await {
             Ok(ended) => note_end(ended),

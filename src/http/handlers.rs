@@ -94,7 +94,7 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
 ///
 /// Health is for everybody, since those who probe it carry no proof; a stranger sees only whether it is well.
 async fn admit(access: &Access, route: Option<&Route>, request: &Request) -> Result<bool, Problem> {
-    let right = route.map(|route| route.right(&request.method, request.target.path()));
+    let right = route.and_then(|route| route.right(&request.method));
     let judged = access.judge(&request.peer, &request.body.headers, right.as_ref());
     let caller = if route.is_some_and(Route::is_open) {
         match timeout(STRANGER, judged).await {

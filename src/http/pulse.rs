@@ -89,6 +89,10 @@ impl Pulse {
         self.0.borrow().is_busy()
     }
 
+    pub(super) fn is_served(&self) -> bool {
+        self.0.borrow().served
+    }
+
     /// Since when the client is awaited; none while it is being answered, or goes already.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         let beat = self.0.borrow();

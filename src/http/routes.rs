@@ -50,19 +50,26 @@ impl Route {
         matches!(self, Self::Health { .. })
     }
 
-    /// What a caller must be allowed: an instance counts as its collection, so that rules can name it.
-    pub(super) fn right(&self, method: &Method, path: &str) -> Right {
-        let path = match self {
-            Self::Create { collection }
-            | Self::List { collection }
-            | Self::Get { collection, .. }
-            | Self::Update { collection, .. }
-            | Self::Delete { collection, .. }
-            | Self::Act { collection, .. } => format!("/api/v1alpha1/{collection}"),
-            Self::Health { .. } | Self::OpenApi | Self::Metrics | Self::Options { .. } => path.to_owned(),
+    /// What a caller must be allowed to do; none for what only tells which methods there are.
+    pub(super) fn right(&self, method: &Method) -> Option<Right> {
+        let (verb, resource) = match self {
+            Self::Create { collection } => ("create", collection.as_str()),
+            Self::List { collection } => ("list", collection.as_str()),
+            Self::Get { collection, .. } => ("get", collection.as_str()),
+            Self::Update { collection, .. } => ("patch", collection.as_str()),
+            Self::Delete { collection, .. } => ("delete", collection.as_str()),
+            Self::Act { collection, .. } if *method == Method::POST => ("create", collection.as_str()),
+            Self::Act { collection, .. } => ("get", collection.as_str()),
+            Self::Health { .. } => ("get", "health"),
+            Self::OpenApi => ("get", "openapi"),
+            Self::Metrics => ("get", "metrics"),
+            Self::Options { .. } => return None,
         };
-        let verb = if method == Method::HEAD { &Method::GET } else { method };
-        Right { verb: verb.as_str().to_ascii_lowercase(), path }
+        let action = match self {
+            Self::Act { action, .. } => Some(action.clone()),
+            _ => None,
+        };
+        Some(Right { verb, resource: resource.to_owned(), action })
     }
 }
 

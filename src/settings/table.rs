@@ -162,7 +162,7 @@ pub const SETTINGS: &[Setting] = &[
         "server.token_review",
         BOOLEAN,
         Some("false"),
-        "whether bearer tokens that the cluster knows may call, if its rules allow the URL",
+        "whether bearer tokens that the cluster knows may call, if its rules allow the request",
     ),
     row_of(
         "SP_SERVER_TOKEN_AUDIENCES",
