@@ -30,6 +30,7 @@ mod http;
 mod ledger;
 mod lives;
 mod metrics;
+mod nats_access;
 mod offline;
 mod openapi;
 mod outages;
