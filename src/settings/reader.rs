@@ -93,26 +93,26 @@ impl Reader<'_> {
             self.raw(table::row("SP_SERVER_TLS_CLIENT_NAMES")).is_some(),
         );
         let audiences = self.get("SP_SERVER_TOKEN_AUDIENCES", form::words);
-        let access = Access {
-            client_names: names.map(|names| if names == ["*"] { Vec::new() } else { names }),
-            tokens_file: self.get("SP_SERVER_TOKENS_FILE", form::path),
-            token_review: self.get("SP_SERVER_TOKEN_REVIEW", form::boolean)?,
-            token_audiences: audiences.clone().unwrap_or_default(),
-            allow_unauthenticated: self.get("SP_SERVER_ALLOW_UNAUTHENTICATED", form::boolean)?,
-        };
-        if audiences.is_some() && !access.token_review {
+        let tokens_file = self.get("SP_SERVER_TOKENS_FILE", form::path);
+        let token_review = self.get("SP_SERVER_TOKEN_REVIEW", form::boolean);
+        let allow_unauthenticated = self.get("SP_SERVER_ALLOW_UNAUTHENTICATED", form::boolean);
+        if audiences.is_some() && token_review != Some(true) {
             let what = "is set, but SP_SERVER_TOKEN_REVIEW is not true";
             let help = "set that to true, or remove this";
             self.faults.push(Fault::new("SP_SERVER_TOKEN_AUDIENCES", what, help));
         }
+        let access = Access {
+            client_names: names.map(|names| if names == ["*"] { Vec::new() } else { names }),
+            tokens_file,
+            token_review: token_review?,
+            token_audiences: audiences.unwrap_or_default(),
+            allow_unauthenticated: allow_unauthenticated?,
+        };
         let address = address.filter(|address| !address.is_loopback());
         let needed = self.sources.complete && !access.proves() && !access.allow_unauthenticated;
         if let Some(address) = address.filter(|_| needed) {
             let what = format!("is not set, and on {address} everybody who reaches it could call");
-            let help = match tls {
-                Some(_) => WAYS_OVER_TLS,
-                None => WAYS,
-            };
+            let help = if tls.is_some() { WAYS_OVER_TLS } else { WAYS };
             self.faults.push(Fault::new("SP_SERVER_ALLOW_UNAUTHENTICATED", what, help));
         }
         Some(access)

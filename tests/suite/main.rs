@@ -58,3 +58,4 @@ mod typos;
 mod volumes;
 mod walk;
 mod wire;
+mod wrong_settings;

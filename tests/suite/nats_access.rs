@@ -245,7 +245,8 @@ async fn the_documented_rights_suffice_for_events_and_the_ledger() {
         let first = store.put("a", Bytes::from_static(b"1"), None).await.unwrap();
         store.put("a", Bytes::from_static(b"2"), Some(first)).await.unwrap();
         assert_eq!(store.load_all("").await.unwrap()["a"].value, Bytes::from_static(b"2"));
-        let _followed = store.follow().await.unwrap();
+        let followed = store.follow().await;
+        assert!(followed.is_ok(), "{:?}", bus.link().borrow().clone());
         store.delete("a").await.unwrap();
         let complaint = bus.link().borrow().complaint.clone();
         (bus, store.is_shared(), complaint)
