@@ -27,9 +27,11 @@ use crate::leader::{self, Leadership};
 use crate::monitor::{self, MonitorSettings, MonitorState};
 use crate::provider::{InUse, Provider};
 use crate::provision::{KEY_MARKER, PageTokens};
-use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
+use crate::registry::{self, Metadata, Registration, RegistryState, Resources, Terms};
 use crate::revision::{Revisions, Unfit};
-use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, SignIn, Sources};
+use crate::settings::{
+    self, DeclaredSetting, Faults, ProviderSettings, Registry, Secret, Settings, SignIn, Sources,
+};
 use doors::Doors;
 use reload::{Loaded, Reload};
 
@@ -336,7 +338,8 @@ impl Running {
         while self.monitors.join_next().await.is_some() {}
         self.flushed.send_replace(true);
         while self.leaders.join_next().await.is_some() {}
-        registering.shutdown().await;
+        // Each ends with its own deadline once it is told to.
+        while registering.join_next().await.is_some() {}
         // It holds the watches, which the monitors needed to the last.
         let _ = reloading.await;
         looking.shutdown().await;
@@ -351,9 +354,11 @@ fn register(
     stop: &watch::Sender<bool>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let Some(url) = settings.registry.url.clone() else { return tasks };
+    let Some(base_url) = settings.registry.url.clone() else { return tasks };
+    let Registry { interval, deregister, .. } = settings.registry;
+    let terms = Terms { base_url, interval, deregister };
     for (in_use, state) in registrations {
-        tasks.spawn(keep_registered(in_use, settings.clone(), url.clone(), state, stop.subscribe()));
+        tasks.spawn(keep_registered(in_use, settings.clone(), terms.clone(), state, stop.subscribe()));
     }
     tasks
 }
@@ -362,7 +367,7 @@ fn register(
 async fn keep_registered(
     mut in_use: InUse,
     settings: Arc<Settings>,
-    url: String,
+    terms: Terms,
     state: watch::Sender<RegistryState>,
     stopped: watch::Receiver<bool>,
 ) {
@@ -370,7 +375,7 @@ async fn keep_registered(
         let Some(body) = registration(&settings, &in_use.borrow_and_update().service) else { return };
         let (said, stop) = (body.clone(), until(stopped.clone()));
         tokio::select! {
-            () = registry::run(body, &url, settings.registry.interval, state.clone(), stop) => return,
+            () = registry::run(body, &terms, state.clone(), stop) => return,
             () = says_another(&mut in_use, &settings, &said) => {}
         }
     }

@@ -136,6 +136,8 @@ pub struct Registry {
     /// With the API prefix, without a slash at the end. None where there is no registry.
     pub url: Option<String>,
     pub interval: Duration,
+    /// Whether the registration is taken back when the process ends.
+    pub deregister: bool,
     pub region: Option<String>,
     pub zone: Option<String>,
     pub total_cpu: Option<String>,

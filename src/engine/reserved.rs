@@ -7,12 +7,13 @@ pub const ANSWER: [&str; 5] = ["id", "path", "status", "status_message", "create
 pub const COLLECTION: &str = "health";
 
 /// Environment variables that set up the provider itself.
-pub const VARIABLES: [&str; 45] = [
+pub const VARIABLES: [&str; 46] = [
     "SP_NAME",
     "SP_DISPLAY_NAME",
     "SP_ENDPOINT",
     "DCM_REGISTRATION_URL",
     "SP_REGISTRATION_INTERVAL",
+    "SP_DEREGISTER",
     "SP_REGION",
     "SP_ZONE",
     "SP_RESOURCES_TOTAL_CPU",

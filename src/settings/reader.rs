@@ -193,6 +193,7 @@ impl Reader<'_> {
             false => self.get("DCM_REGISTRATION_URL", form::http_url),
         };
         let interval = self.get("SP_REGISTRATION_INTERVAL", form::positive_duration);
+        let deregister = self.get("SP_DEREGISTER", form::boolean);
         Some(Registry {
             url,
             region: self.get("SP_REGION", form::text),
@@ -201,6 +202,7 @@ impl Reader<'_> {
             total_memory: self.get("SP_RESOURCES_TOTAL_MEMORY", form::text),
             total_storage: self.get("SP_RESOURCES_TOTAL_STORAGE", form::text),
             interval: interval?,
+            deregister: deregister?,
         })
     }
 

@@ -31,6 +31,13 @@ pub const SETTINGS: &[Setting] = &[
         Some("60s"),
         "how often the registration is renewed",
     ),
+    row_of(
+        "SP_DEREGISTER",
+        "registry.deregister",
+        BOOLEAN,
+        Some("false"),
+        "whether the registration is taken back when the process ends; not for replicas that share a name",
+    ),
     row_of("SP_REGION", "registry.region", "a region code", None, "told to DCM as metadata.region_code"),
     row_of("SP_ZONE", "registry.zone", "a zone", None, "told to DCM as metadata.zone"),
     row_of(
