@@ -140,9 +140,6 @@ impl Api {
     /// What became of changed certificates and tokens.
     fn figures_of_files(&self, page: &mut Exposition) {
         let standings = (self.standings)();
-        if standings.is_empty() {
-            return;
-        }
         let mut each = |name, kind, help, value: &dyn Fn(&Standing) -> u64| {
             let mut family = page.family(name, kind, help);
             for (of, standing) in &standings {

@@ -96,13 +96,12 @@ impl Doors {
         }
     }
 
-    /// How the files stand, by what they are for.
+    /// How the files stand, by what they are for; where there are none, nothing is wrong with them.
     pub(super) fn standings(&self) -> Standings {
         let doors = self.clone();
         Box::new(move || {
-            let tls = doors.tls.as_ref().map(|tls| ("certificates", tls.standing()));
-            let tokens = doors.access.standing().map(|standing| ("tokens", standing));
-            tls.into_iter().chain(tokens).collect()
+            let tls = doors.tls.as_ref().map(Tls::standing).unwrap_or_default();
+            vec![("certificates", tls), ("tokens", doors.access.standing().unwrap_or_default())]
         })
     }
 }

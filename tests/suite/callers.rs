@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mapwright::access::Peer;
 use mapwright_testbed::certificates::Authority;
 use mapwright_testbed::ground::is_sandbox;
 use mapwright_testbed::process::Scratch;
 use mapwright_testbed::{Answer, Http, Launch, Provider, Shared, eventually, secs};
-use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use crate::offline::{mapwright, text};
 use crate::tls::client::Client;
@@ -80,6 +82,28 @@ async fn a_client_is_known_by_the_names_in_its_certificate() {
     let theirs = Authority::new("theirs").unwrap().issue("/CN=x", "DNS:dcm.example.com").unwrap();
     assert!(stranger.with(&theirs).try_get(OPENAPI).await.is_err());
     assert!(stranger.old().with(&theirs).try_get(OPENAPI).await.is_err());
+}
+
+#[test]
+fn a_damaged_certificate_has_no_name_that_was_not_in_it() {
+    let authority = Authority::new("ours").unwrap();
+    let pair = authority.issue("/O=one/CN=a-common-name", "").unwrap();
+    let whole = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap().to_vec();
+    let names = |bytes: &[u8]| -> Vec<String> {
+        Peer::of(Some(&[CertificateDer::from(bytes)])).names().map(str::to_owned).collect()
+    };
+    assert_eq!(names(&whole), ["a-common-name"]);
+    for end in 0..whole.len() {
+        assert!(names(&whole[..end]).is_empty(), "{end}");
+    }
+    for at in 0..whole.len() {
+        for byte in [0, 1, 0x7f, 0x80, 0x82, 0xff, whole[at] ^ 1] {
+            let mut damaged = whole.clone();
+            damaged[at] = byte;
+            // Whatever is read of it, the reading ends and is one name at most.
+            assert!(names(&damaged).len() <= 1);
+        }
+    }
 }
 
 #[tokio::test]
@@ -202,16 +226,15 @@ async fn a_service_account_may_call_what_a_rule_of_the_cluster_lets_it() {
     for account in [caller, other] {
         kubectl(shared, &["create", "serviceaccount", account, "-n", &namespace]).await;
     }
-    let rules = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": { "name": "calls" },
-        "rules": [{ "apiGroups": ["dcm.project"], "resources": ["containers"], "verbs": ["get", "list"] }],
-    });
+    // Its rules name resources that no API server has.
+    let page = std::fs::read_to_string(crate::source::root().join("docs/security.md")).unwrap();
+    let rules = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let scratch = Scratch::new("rules").unwrap();
-    let rules = scratch.write("role.json", &rules.to_string()).unwrap();
+    let rules = scratch.write("role.json", rules).unwrap();
     kubectl(shared, &["apply", "-n", &namespace, "-f", rules.to_str().unwrap()]).await;
     let bound = format!("--serviceaccount={namespace}:{caller}");
-    kubectl(shared, &["create", "rolebinding", "calls", "--role=calls", &bound, "-n", &namespace]).await;
+    kubectl(shared, &["create", "rolebinding", "calls", "--role=calls-mapwright", &bound, "-n", &namespace])
+        .await;
 
     let provider = reviewing(shared, &namespace).await;
     let http = provider.http();
@@ -219,12 +242,13 @@ async fn a_service_account_may_call_what_a_rule_of_the_cluster_lets_it() {
     let answer = ask(&http, "/api/v1alpha1/containers", &bearer).await;
     assert_eq!(answer.status, 200, "{}\n{}", answer.text(), provider.log());
     assert_eq!(ask(&http, "/api/v1alpha1/containers/none", &bearer).await.status, 404);
-    for path in ["/metrics", "/api/v1alpha1/volumes", "/api/v1alpha1/volumes/none"] {
+    assert_eq!(ask(&http, "/metrics", &bearer).await.status, 200);
+    for path in [OPENAPI, "/api/v1alpha1/volumes", "/api/v1alpha1/volumes/none"] {
         assert_eq!(ask(&http, path, &bearer).await.status, 403, "{path}");
     }
     let header = [("authorization", bearer.as_str())];
     let deleted = http.request("DELETE", "/api/v1alpha1/containers/none", &header, "").await.unwrap();
-    assert_eq!(deleted.status, 403, "the rule names get and list");
+    assert_eq!(deleted.status, 403, "the rule does not name it");
     let bearer = format!("Bearer {}", token_of(shared, &namespace, other, &[]).await);
     assert_eq!(ask(&http, "/api/v1alpha1/containers", &bearer).await.status, 403);
     assert_eq!(ask(&http, "/api/v1alpha1/containers", "Bearer nonsense").await.status, 401);
