@@ -1,9 +1,15 @@
 //! Many clients that mean no good, or are slow, against the running program; good ones go on beside them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::StreamBody;
+use hyper::Request;
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use mapwright_testbed::certificates::Authority;
 use mapwright_testbed::process::Scratch;
 use mapwright_testbed::{Launch, Provider, eventually, secs};
@@ -168,6 +174,32 @@ async fn a_body_of_a_gibibyte_costs_four_mebibytes_at_most() {
 }
 
 #[tokio::test]
+async fn a_gibibyte_over_http2_costs_no_more() {
+    let scratch = Scratch::new("gibibyte-h2").unwrap();
+    let provider = alone(&scratch, |launch| launch).await;
+    let send = async |pieces: usize| {
+        let stream = TokioIo::new(open(&provider).await);
+        let connecting = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+        let (mut sender, connection) = connecting.await.unwrap();
+        let connection = tokio::spawn(connection);
+        let piece = Bytes::from(vec![b' '; 0x1_0000]);
+        let pieces = (0..pieces).map(move |_| Ok::<_, Infallible>(Frame::data(piece.clone())));
+        let body = StreamBody::new(futures::stream::iter(pieces));
+        let request = Request::post("http://x/api/v1alpha1/containers").body(body).unwrap();
+        let status =
+            timeout(secs(30), sender.send_request(request)).await.expect("an answer").unwrap().status();
+        drop(sender);
+        connection.abort();
+        status
+    };
+    for _ in 0..3 {
+        assert_eq!(send(16).await, 400, "a mebibyte of spaces is read");
+    }
+    let grown = grown(&provider, async { assert_eq!(send(1 << 14).await, 413) }).await;
+    assert!(grown <= 4 << 10, "{grown} KiB");
+}
+
+#[tokio::test]
 async fn bodies_that_drip_are_refused_in_time() {
     let scratch = Scratch::new("drip").unwrap();
     let provider = alone(&scratch, |launch| launch.env("SP_SERVER_READ_TIMEOUT", "1s")).await;
@@ -283,6 +315,19 @@ async fn streams_that_are_opened_and_reset_at_once_end_their_connection() {
     assert!(grown <= 16 << 10, "{grown} KiB");
     stop.store(true, Ordering::Relaxed);
     assert!(good.await.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_window_for_its_answers_is_given_up() {
+    let scratch = Scratch::new("no-window").unwrap();
+    let provider = alone(&scratch, |launch| launch.env("SP_SERVER_WRITE_TIMEOUT", "1s")).await;
+    let mut stream = open(&provider).await;
+    // The fourth setting is the window of each stream.
+    let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let asked = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head());
+    stream.write_all(&[PREFACE, &no_window, &asked].concat()).await.unwrap();
+    timeout(secs(15), is_closed(&mut stream)).await.expect("the server ends the connection");
+    assert_eq!(provider.http().get("/metrics").await.unwrap().status, 200);
 }
 
 #[tokio::test]
