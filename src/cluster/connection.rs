@@ -36,6 +36,8 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// The deadline of one call, from its first byte to the last of its answer.
     pub request_timeout: Duration,
+    /// Whether watches may begin with what is there, where the server can; else it is read in pages.
+    pub streaming_lists: bool,
 }
 
 /// Who answers calls in this process, in the place of a server.
@@ -62,6 +64,7 @@ struct Inner {
     way: Way,
     plugin: Option<Arc<Plugin>>,
     request_timeout: Duration,
+    streaming_lists: bool,
     address: String,
     default_namespace: String,
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
@@ -96,6 +99,7 @@ impl Cluster {
             way: Way::InProcess(answerer),
             plugin: None,
             request_timeout,
+            streaming_lists: true,
             address: "in this process".to_owned(),
             default_namespace: namespace.to_owned(),
             resources: Mutex::default(),
@@ -120,6 +124,7 @@ impl Cluster {
             },
             plugin,
             request_timeout: options.request_timeout,
+            streaming_lists: options.streaming_lists,
             resources: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -132,6 +137,11 @@ impl Cluster {
     pub async fn version(&self) -> Result<Value, Refusal> {
         let deadline = VERSION_TIMEOUT.min(self.inner.request_timeout);
         self.call_within(deadline, get("/version")?).await
+    }
+
+    /// Whether watches may begin with what is there.
+    pub(crate) fn streams_lists(&self) -> bool {
+        self.inner.streaming_lists
     }
 
     /// The server's address, for logs and health.
