@@ -11,9 +11,13 @@ use crate::cluster::{Cluster, WatchHealth};
 use crate::engine::format::Operation;
 use crate::engine::problem::Problem;
 use crate::engine::service::Service;
+use crate::files::reread::Standing;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
 use crate::leader::Leadership;
-use crate::metrics::{Exposition, Kind::Gauge};
+use crate::metrics::{
+    Exposition,
+    Kind::{Counter, Gauge},
+};
 use crate::monitor::MonitorState;
 use crate::provider::{InUse, Provider};
 use crate::provision::{CreateRequest, PageTokens, Provisioner};
@@ -25,8 +29,12 @@ pub struct Api {
     services: Vec<Served>,
     cluster: Cluster,
     revisions: watch::Receiver<Revisions>,
+    standings: Standings,
     started: Instant,
 }
+
+/// How the files stand by which callers are known, asked anew each time.
+pub type Standings = Box<dyn Fn() -> Vec<(&'static str, Standing)> + Send + Sync>;
 
 /// One service type, with the states that its health shows.
 pub struct Served {
@@ -38,8 +46,13 @@ pub struct Served {
 }
 
 impl Api {
-    pub fn new(services: Vec<Served>, cluster: Cluster, revisions: watch::Receiver<Revisions>) -> Self {
-        Self { services, cluster, revisions, started: Instant::now() }
+    pub fn new(
+        services: Vec<Served>,
+        cluster: Cluster,
+        revisions: watch::Receiver<Revisions>,
+        standings: Standings,
+    ) -> Self {
+        Self { services, cluster, revisions, standings, started: Instant::now() }
     }
 
     fn served(&self, collection: &str) -> Result<&Served, Problem> {
@@ -124,6 +137,32 @@ impl Api {
         }
     }
 
+    /// What became of changed certificates and tokens.
+    fn figures_of_files(&self, page: &mut Exposition) {
+        let standings = (self.standings)();
+        let mut each = |name, kind, help, value: &dyn Fn(&Standing) -> u64| {
+            let mut family = page.family(name, kind, help);
+            for (of, standing) in &standings {
+                family.figure(&[("files", of)], value(standing));
+            }
+        };
+        each(
+            "mapwright_files_taken_total",
+            Counter,
+            "Changes of files that were taken into use.",
+            &|files| files.taken,
+        );
+        each("mapwright_files_refused_total", Counter, "Changes of files that were refused.", &|files| {
+            files.refused
+        });
+        each(
+            "mapwright_files_refused",
+            Gauge,
+            "1 while files are refused, and older ones in use.",
+            &|files| files.complaint.is_some().into(),
+        );
+    }
+
     fn document(&self, kind: &str, faults: &[String]) -> Map<String, Value> {
         let mut health = Map::new();
         health.insert("type".to_owned(), kind.into());
@@ -201,6 +240,7 @@ impl Resources for Api {
         page.family("mapwright_build_info", Gauge, "The program that runs.").figure(&version, 1);
         self.revisions.borrow().figures(&mut page);
         self.figures(&mut page);
+        self.figures_of_files(&mut page);
         page.finish()
     }
 
@@ -219,6 +259,8 @@ impl Resources for Api {
         let sick = entries.iter().filter(|entry| entry.get("status") != Some(&json!("healthy")));
         let faults: Vec<String> =
             sick.filter_map(|entry| Some(format!("see {}", entry.get("type")?))).collect();
+        let files = (self.standings)().into_iter().filter_map(|(_, standing)| standing.complaint);
+        let faults: Vec<String> = faults.into_iter().chain(files).collect();
         let mut health = self.document("k8s-service-provider.dcm.io/health", &faults);
         health.insert("services".to_owned(), entries.into_iter().map(Value::Object).collect());
         Value::Object(health)

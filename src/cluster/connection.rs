@@ -188,7 +188,11 @@ impl Cluster {
         &self.inner.resources
     }
 
-    async fn call_within(&self, deadline: Duration, request: Request<Vec<u8>>) -> Result<Value, Refusal> {
+    pub(crate) async fn call_within(
+        &self,
+        deadline: Duration,
+        request: Request<Vec<u8>>,
+    ) -> Result<Value, Refusal> {
         let bytes = within(deadline, async { self.bytes(request).await }).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::new(RefusalKind::Other, format!("the cluster's answer is no JSON: {error}"))

@@ -1,18 +1,22 @@
 //! Handlers in three moves: from the wire, one call, to the wire.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use mapwright_engine::problem::Problem;
-use tracing::Instrument;
+use serde_json::Value;
+use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 use warp::reply::Response;
 
 use super::body::{self, Body};
 use super::query::Query;
 use super::routes::{self, Route};
 use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, negotiate, reply};
+use crate::access::{Access, Caller, Peer};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -20,6 +24,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// What all handlers share.
 pub(super) struct Server<R> {
     pub(super) resources: Arc<R>,
+    pub(super) access: Arc<Access>,
     pub(super) limits: Limits,
 }
 
@@ -28,11 +33,13 @@ pub(super) async fn answer<R: Resources>(
     server: Server<R>,
     method: Method,
     target: Uri,
+    peer: Peer,
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
-    let span = tracing::info_span!("request", id = %request_id, %method, path = target.path());
-    let request = Request { method, target, body };
+    let span =
+        tracing::info_span!("request", id = %request_id, %method, path = target.path(), caller = Empty);
+    let request = Request { method, target, peer, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -44,6 +51,7 @@ pub(super) async fn answer<R: Resources>(
 struct Request {
     method: Method,
     target: Uri,
+    peer: Peer,
     body: Body,
 }
 
@@ -52,11 +60,13 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     let collections = server.resources.collections();
     let limit = server.limits.request;
     let routed = async {
-        let route = routes::resolve(&request.method, request.target.path(), &collections)?;
+        let route = routes::resolve(&request.method, request.target.path(), &collections);
+        let trusted = admit(&server.access, route.as_ref().ok(), &request).await?;
+        let route = route?;
         request.accepts(&route)?;
-        dispatch(&server.resources, route, &mut request).await
+        dispatch(&server.resources, route, trusted, &mut request).await
     };
-    let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
+    let outcome = timeout(limit, routed).await.unwrap_or_else(|_| {
         let detail = format!("not done within {} s; look before you repeat it", limit.as_secs());
         Err(Problem::unavailable(detail, 1))
     });
@@ -64,6 +74,10 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         let style = routes::style(request.target.path(), &collections);
         reply::problem(&problem, &style, &request.instance())
     });
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static(server.access.challenge());
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
     response = reply::coded(response, negotiate::wants_gzip(&request.body.headers)).await;
     if request.method == Method::HEAD {
         response = reply::without_body(response);
@@ -76,14 +90,35 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     response
 }
 
+/// Judges who asks, from the head alone; whether it may see more than a stranger.
+///
+/// Health is for everybody, since those who probe it carry no proof; a stranger sees only whether it is well.
+async fn admit(access: &Access, route: Option<&Route>, request: &Request) -> Result<bool, Problem> {
+    let right = route.and_then(|route| route.right(&request.method));
+    let judged = access.judge(&request.peer, &request.body.headers, right.as_ref());
+    let caller = if route.is_some_and(Route::is_open) {
+        match timeout(STRANGER, judged).await {
+            Ok(Ok(caller)) => caller,
+            _ => return Ok(false),
+        }
+    } else {
+        judged.await?
+    };
+    if let Some(Caller(name)) = caller {
+        Span::current().record("caller", name);
+    }
+    Ok(true)
+}
+
 async fn dispatch<R: Resources>(
     resources: &Arc<R>,
     route: Route,
+    trusted: bool,
     request: &mut Request,
 ) -> Result<Response, Problem> {
     let resources = Arc::clone(resources);
     match route {
-        Route::Health { collection } => health(resources, collection).await,
+        Route::Health { collection } => health(resources, collection, trusted).await,
         Route::OpenApi => Ok(reply::document(resources.openapi())),
         Route::Metrics => Ok(reply::text(resources.metrics())),
         Route::Options { allow } => Ok(reply::options(&allow)),
@@ -96,10 +131,23 @@ async fn dispatch<R: Resources>(
     }
 }
 
-async fn health<R: Resources>(resources: Arc<R>, collection: Option<String>) -> Result<Response, Problem> {
-    let health = apart(async move { Ok(resources.health(collection.as_deref()).await) }).await?;
+async fn health<R: Resources>(
+    resources: Arc<R>,
+    collection: Option<String>,
+    trusted: bool,
+) -> Result<Response, Problem> {
+    let mut health = apart(async move { Ok(resources.health(collection.as_deref()).await) }).await?;
+    if let (false, Value::Object(members)) = (trusted, &mut health) {
+        members.retain(|name, _| SHOWN_TO_ALL.contains(&name.as_str()));
+    }
     Ok(reply::json(StatusCode::OK, &health))
 }
+
+/// After this long somebody who asks for health is a stranger: health has its own time.
+const STRANGER: Duration = Duration::from_millis(400);
+
+/// What a stranger sees of health: what DCM and a probe read.
+const SHOWN_TO_ALL: [&str; 5] = ["type", "status", "path", "version", "uptime"];
 
 async fn create<R: Resources>(
     resources: Arc<R>,
@@ -253,6 +301,10 @@ impl Request {
 
 impl<R> Clone for Server<R> {
     fn clone(&self) -> Self {
-        Self { resources: Arc::clone(&self.resources), limits: self.limits.clone() }
+        Self {
+            resources: Arc::clone(&self.resources),
+            access: Arc::clone(&self.access),
+            limits: self.limits.clone(),
+        }
     }
 }

@@ -81,7 +81,7 @@ fn fault(line: &str) -> Option<String> {
             None => cargo_fault(words.next().unwrap_or_default()),
         },
         "curl" => curl_fault(line),
-        "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" => None,
+        "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" | "printf" => None,
         path if path.starts_with(".ci/") => (!root().join(path).is_file()).then(|| format!("no file {path}")),
         other => Some(format!("no test knows the command `{other}`")),
     }
