@@ -67,7 +67,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
 
 /// Everything that the definition alone does not say of a valid object.
 pub(super) fn judge(kind: &Kind, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    names::judge(kind, object, causes);
+    names::judge(kind, object, old, causes);
     rules::judge(kind, object, old, causes);
 }
 
@@ -216,8 +216,12 @@ fn service(api: &Api, kind: &Kind, object: &mut Value, old: Option<&Value>) -> R
 fn new_claim(store: &Store, object: &mut Value) {
     const DEFAULT: &str = "/metadata/annotations/storageclass.kubernetes.io~1is-default-class";
     object["status"] = json!({"phase": "Pending"});
-    let protection = json!(["kubernetes.io/pvc-protection"]);
-    metadata(object).entry("finalizers").or_insert(protection);
+    let protection = Value::from("kubernetes.io/pvc-protection");
+    match metadata(object).entry("finalizers").or_insert(Value::Null) {
+        Value::Array(finalizers) if finalizers.contains(&protection) => {}
+        Value::Array(finalizers) => finalizers.push(protection),
+        absent => *absent = json!([protection]),
+    }
     if object.pointer("/spec/storageClassName").is_none() {
         let classes = store.all("storageclasses.storage.k8s.io", "").map(|stored| stored.object());
         let default =
@@ -233,7 +237,7 @@ fn check_growth(store: &Store, kind: &Kind, object: &Value, old: Option<&Value>)
     const SIZE: &str = "/spec/resources/requests/storage";
     let Some(old) = old else { return Ok(()) };
     let amount = |object: &Value| super::quantity::amount(text(object, SIZE), 0);
-    if amount(object) <= amount(old) {
+    if amount(object) <= amount(old) || text(old, "/status/phase") != "Bound" {
         return Ok(());
     }
     let class = text(old, "/spec/storageClassName").to_owned();

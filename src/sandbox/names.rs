@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::object::{list, random_suffix};
+use super::object::{is_deleting, list, random_suffix};
 use super::refusal::Cause;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
@@ -29,7 +29,7 @@ pub(super) fn generate(prefix: &str) -> String {
 }
 
 /// Judges everything in metadata that a caller chooses.
-pub(super) fn judge(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn judge(kind: &Kind, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let metadata = &object["metadata"];
     match metadata["name"].as_str().filter(|name| !name.is_empty()) {
         None => causes.push(Cause::required("metadata.name", "name or generateName is required")),
@@ -54,6 +54,18 @@ pub(super) fn judge(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
         let message = format!("Too long: may not be more than {LARGEST_ANNOTATIONS} bytes");
         let field = "metadata.annotations".to_owned();
         causes.push(Cause { field, reason: "FieldValueTooLong", message });
+    }
+    if let Some(old) = old.filter(|old| is_deleting(old)) {
+        let known = list(old, "/metadata/finalizers");
+        let new = list(object, "/metadata/finalizers").iter().filter(|one| !known.contains(one));
+        let new: Vec<String> = new.map(Value::to_string).collect();
+        if !new.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                new.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &detail));
+        }
     }
     for finalizer in list(object, "/metadata/finalizers").iter().filter_map(Value::as_str) {
         for fault in key_faults(finalizer) {

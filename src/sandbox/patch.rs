@@ -67,11 +67,14 @@ fn apply(target: &mut Value, operation: &Value) -> Result<(), String> {
     match operation["op"].as_str().unwrap_or_default() {
         "add" => add(target, path, value()?),
         "remove" => remove(target, path).map(|_| ()),
-        "replace" => {
-            let place = target.pointer_mut(path).ok_or_else(|| absent(path))?;
-            *place = value()?;
-            Ok(())
-        }
+        // The server's library replaces a member that is not there as well.
+        "replace" => match target.pointer_mut(path) {
+            Some(place) => {
+                *place = value()?;
+                Ok(())
+            }
+            None => add(target, path, value()?),
+        },
         "move" => {
             let moved = remove(target, from()?)?;
             add(target, path, moved)

@@ -161,7 +161,8 @@ impl<'w> Walk<'w> {
         members.retain(|key, value| {
             let inner = join(path, key);
             match properties.and_then(|properties| properties.get(key)) {
-                // In Go a null is a member that is not there.
+                // In Go a null is a member that is not there, but of a map of texts, where it is an empty one.
+                None if value.is_null() && rest["type"] == "string" => *value = "".into(),
                 _ if value.is_null() && !open => return false,
                 Some(property) => self.value(property, value, &inner),
                 // Go names the map, and not its member, where a plain value has the wrong type.

@@ -46,8 +46,11 @@ impl Selector {
         if labels.len() + fields.len() > LONGEST {
             return Err(Refusal::bad_request("the selector is too long"));
         }
-        let labels = read_labels(labels)
-            .map_err(|error| Refusal::bad_request(format!("unable to parse requirement: {error}")))?;
+        let labels = read_labels(labels).map_err(|error| match error.starts_with("found '=") {
+            // The first word is judged before any requirement.
+            true => Refusal::bad_request(error),
+            false => Refusal::bad_request(format!("unable to parse requirement: {error}")),
+        })?;
         let fields = read_fields(fields)?;
         for field in &fields {
             if !is_known_field(kind, &field.path) {
@@ -134,6 +137,10 @@ fn read_labels(text: &str) -> Result<Vec<Requirement>, String> {
 }
 
 fn read_requirement(part: &str) -> Result<Requirement, String> {
+    if let Some(rest) = part.strip_prefix('=') {
+        let word = if rest.starts_with('=') { "==" } else { "=" };
+        return Err(format!("found '{word}', expected: !, identifier, or 'end of string'"));
+    }
     let (key, test) = if let Some(key) = part.strip_prefix('!') {
         (key.trim(), Test::Missing)
     } else if let Some((key, value)) = part.split_once("!=") {

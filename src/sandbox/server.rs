@@ -14,7 +14,7 @@ use super::api::{Api, DeleteOptions, Deleted, Target, WriteOptions};
 use super::discovery;
 use super::kinds::Kind;
 use super::list::{list, metadata_of};
-use super::object::{name, namespace, text};
+use super::object::{metadata, name, namespace, text};
 use super::patch;
 use super::refusal::Refusal;
 use super::reply::{self, Form, Reply};
@@ -148,9 +148,24 @@ impl Server {
     }
 
     pub(super) fn replace(&self, target: &Target, call: &Call) -> Result<Reply, Refusal> {
-        let sent = call.document()?;
-        let written = self.api.update(target, &call.write_options()?, &|_| Ok(sent.clone()))?;
-        Ok(reply::warn(self.shown(target, 200, written.object, call.form), &written.warnings))
+        let mut sent = call.document()?;
+        target.check_name(&sent)?;
+        match self.api.update(target, &call.write_options()?, &|_| Ok(sent.clone())) {
+            Err(refusal) if refusal.code == 404 && !target.may_be_put() => {
+                self.api.check_readable(&target.kind, &sent, &call.write_options()?)?;
+                Err(refusal)
+            }
+            // A few kinds may be made by their name, whatever version they were thought to have.
+            Err(refusal) if refusal.code == 404 => {
+                metadata(&mut sent).shift_remove("resourceVersion");
+                let written = self.api.create(target, sent, &call.write_options()?)?;
+                Ok(reply::warn(self.shown(target, 201, written.object, call.form), &written.warnings))
+            }
+            written => {
+                let written = written?;
+                Ok(reply::warn(self.shown(target, 200, written.object, call.form), &written.warnings))
+            }
+        }
     }
 
     pub(super) fn patch(&self, target: &Target, call: &Call) -> Result<Reply, Refusal> {
@@ -363,9 +378,11 @@ fn options_refused(options: &str, field: &str, value: &str, known: &str) -> Refu
     refusal
 }
 
-/// What a definition does not know is a mistake of the patch, and not of its form.
+/// What a definition does not know, or cannot hold, is a mistake of the patch, and not of its form.
 fn of_patch(refusal: Refusal, sent: &Value) -> Refusal {
-    let Some(at) = refusal.message.find("strict decoding error") else { return refusal };
+    let mistakes = ["strict decoding error", "json: cannot unmarshal"];
+    let mut places = mistakes.iter().filter_map(|mistake| refusal.message.find(mistake));
+    let Some(at) = places.next() else { return refusal };
     let message = format!("Invalid value: {:?}: {}", sent.to_string(), &refusal.message[at..]);
     let mut invalid = Refusal::new(422, "Invalid", format!(" \"\" is invalid: patch: {message}"));
     let cause = json!({"reason": "FieldValueInvalid", "message": message, "field": "patch"});

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 mod difference;
+mod generated;
 mod kubectl;
 mod persist;
 
