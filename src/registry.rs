@@ -104,7 +104,8 @@ const QUOTED_LIMIT: usize = 500;
 /// A registry that asks for more patience than this is taken to have made a mistake.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 
-type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+/// A client of HTTP and HTTPS.
+pub type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Registers and renews until `shutdown`. `base_url` holds the API prefix already.
 pub async fn run(
@@ -302,7 +303,7 @@ async fn exchange(
 }
 
 /// One call a minute keeps no connection, so none can go stale. Redirects are never followed.
-fn client(url: &str) -> Http {
+pub fn client(url: &str) -> Http {
     let provider = rustls::crypto::ring::default_provider();
     let builder = match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider) {
         Ok(builder) => builder,

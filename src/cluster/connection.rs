@@ -18,6 +18,7 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde_json::Value;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::credential::Plugin;
 use super::refusal::{Refusal, RefusalKind, classify, classify_status};
@@ -179,7 +180,9 @@ impl Cluster {
     }
 
     async fn call_within(&self, deadline: Duration, request: Request<Vec<u8>>) -> Result<Value, Refusal> {
-        let bytes = within(deadline, async { self.bytes(request).await }).await?;
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let span = tracing::debug_span!("cluster", kind = "client", method, path);
+        let bytes = within(deadline, async { self.bytes(request).await }).instrument(span).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::new(RefusalKind::Other, format!("the cluster's answer is no JSON: {error}"))
         })

@@ -6,21 +6,27 @@ use std::time::Instant;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use mapwright_engine::problem::Problem;
-use tracing::Instrument;
+use serde_json::json;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 use warp::reply::Response;
 
 use super::body::{self, Body};
 use super::query::Query;
 use super::routes::{self, Route};
+use super::traffic::Traffic;
 use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, negotiate, reply};
+use crate::traces::Context;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What all handlers share.
 pub(super) struct Server<R> {
     pub(super) resources: Arc<R>,
     pub(super) limits: Limits,
+    pub(super) traffic: Traffic,
 }
 
 /// Answers one request: every outcome is a reply, none a rejection.
@@ -31,13 +37,39 @@ pub(super) async fn answer<R: Resources>(
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
-    let span = tracing::info_span!("request", id = %request_id, %method, path = target.path());
+    let traceparent = body.headers.get(TRACEPARENT).filter(|value| sane(value).is_some()).cloned();
+    let span = span(&request_id, traceparent.as_ref().and_then(sane), &method, target.path());
     let request = Request { method, target, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    if let Some(value) = traceparent {
+        response.headers_mut().insert(TRACEPARENT, value);
+    }
     response
+}
+
+/// All that a request causes is told under its id, its trace and, once that is known, its instance.
+fn span(request_id: &str, context: Option<Context>, method: &Method, path: &str) -> Span {
+    let Context { trace, parent, sampled } = context.unwrap_or_else(Context::begin);
+    tracing::info_span!(
+        "request",
+        kind = "server",
+        id = request_id,
+        trace,
+        parent,
+        unsampled = (!sampled).then_some(true),
+        method = method.as_str(),
+        path,
+        route = Empty,
+        instance = Empty,
+        status = Empty,
+    )
+}
+
+fn sane(value: &HeaderValue) -> Option<Context> {
+    Context::parse(value.to_str().ok()?)
 }
 
 /// A request, taken apart.
@@ -54,7 +86,8 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     let routed = async {
         let route = routes::resolve(&request.method, request.target.path(), &collections)?;
         request.accepts(&route)?;
-        dispatch(&server.resources, route, &mut request).await
+        Span::current().record("route", route.pattern());
+        dispatch(server, route, &mut request).await
     };
     let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
         let detail = format!("not done within {} s; look before you repeat it", limit.as_secs());
@@ -71,21 +104,28 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     if request.body.ends_connection() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let collection = routes::of_path(request.target.path(), &collections);
+    let (name, status) = (collection.map(|collection| collection.name.clone()), response.status().as_u16());
+    Span::current().record("status", status);
+    server.traffic.note(name, &request.method, status, begun.elapsed());
     log(&request.method, response.status(), begun);
     request.body.discard();
     response
 }
 
 async fn dispatch<R: Resources>(
-    resources: &Arc<R>,
+    server: &Server<R>,
     route: Route,
     request: &mut Request,
 ) -> Result<Response, Problem> {
-    let resources = Arc::clone(resources);
+    let resources = Arc::clone(&server.resources);
     match route {
         Route::Health { collection } => health(resources, collection).await,
         Route::OpenApi => Ok(reply::document(resources.openapi())),
-        Route::Metrics => Ok(reply::text(resources.metrics())),
+        Route::Metrics => Ok(reply::text(resources.metrics() + &server.traffic.figures())),
+        // Who is answered at all sees that the process turns.
+        Route::Live => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
+        Route::Ready => ready(&*resources),
         Route::Options { allow } => Ok(reply::options(&allow)),
         Route::Create { collection } => create(resources, collection, request).await,
         Route::List { collection } => list(resources, collection, request).await,
@@ -93,6 +133,13 @@ async fn dispatch<R: Resources>(
         Route::Update { collection, id } => update(resources, collection, id, request).await,
         Route::Delete { collection, id } => delete(resources, collection, id, request).await,
         Route::Act { collection, id, action } => act(resources, collection, id, action, request).await,
+    }
+}
+
+fn ready<R: Resources>(resources: &R) -> Result<Response, Problem> {
+    match resources.unready().as_slice() {
+        [] => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
+        why => Err(Problem::unavailable(format!("not ready: {}", why.join("; ")), 1)),
     }
 }
 
@@ -253,6 +300,7 @@ impl Request {
 
 impl<R> Clone for Server<R> {
     fn clone(&self) -> Self {
-        Self { resources: Arc::clone(&self.resources), limits: self.limits.clone() }
+        let Self { resources, limits, traffic } = self;
+        Self { resources: Arc::clone(resources), limits: limits.clone(), traffic: traffic.clone() }
     }
 }

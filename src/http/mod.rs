@@ -10,6 +10,7 @@ mod negotiate;
 mod query;
 mod reply;
 mod routes;
+mod traffic;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -40,6 +41,9 @@ pub trait Resources: Send + Sync + 'static {
 
     /// The figures of the process, in the text format of Prometheus.
     fn metrics(&self) -> String;
+
+    /// What keeps this process from serving, in words; empty where nothing does.
+    fn unready(&self) -> Vec<String>;
 
     /// The health of one collection, or of the whole process. Must answer within two seconds.
     fn health(&self, collection: Option<&str>) -> impl Future<Output = Value> + Send;
@@ -153,7 +157,7 @@ where
     R: Resources,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Sync + 'static,
 {
-    let server = handlers::Server { resources, limits: limits.clone() };
+    let server = handlers::Server { resources, limits: limits.clone(), traffic: traffic::Traffic::default() };
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
         .and(warp::body::stream())

@@ -14,6 +14,9 @@ pub(super) enum Route {
     },
     OpenApi,
     Metrics,
+    /// Whether the process is alive, and whether it can serve: for whoever starts it and sends it traffic.
+    Live,
+    Ready,
     /// Which methods a resource has.
     Options {
         allow: Vec<&'static str>,
@@ -43,6 +46,26 @@ pub(super) enum Route {
     },
 }
 
+impl Route {
+    /// The path with its holes, of which there are few.
+    pub(super) fn pattern(&self) -> String {
+        match self {
+            Self::Health { collection: None } => "/health".to_owned(),
+            Self::Health { collection: Some(collection) } => format!("/api/v1alpha1/{collection}/health"),
+            Self::OpenApi => "/api/v1alpha1/openapi.json".to_owned(),
+            Self::Metrics => "/metrics".to_owned(),
+            Self::Live => "/livez".to_owned(),
+            Self::Ready => "/readyz".to_owned(),
+            Self::Options { .. } => "*".to_owned(),
+            Self::Create { collection } | Self::List { collection } => format!("/api/v1alpha1/{collection}"),
+            Self::Get { collection, .. }
+            | Self::Update { collection, .. }
+            | Self::Delete { collection, .. } => format!("/api/v1alpha1/{collection}/{{id}}"),
+            Self::Act { collection, action, .. } => format!("/api/v1alpha1/{collection}/{{id}}:{action}"),
+        }
+    }
+}
+
 /// Finds the route of a request; HEAD is where GET is, and OPTIONS is everywhere.
 pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
     if method != Method::OPTIONS {
@@ -61,7 +84,7 @@ pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -
 }
 
 /// Every method that some resource may have.
-const METHODS: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"];
+pub(super) const METHODS: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"];
 
 fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
     let raw: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
@@ -70,6 +93,8 @@ fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route
     match segments.as_slice() {
         ["health"] => read_only(method, Route::Health { collection: None }),
         ["metrics"] => read_only(method, Route::Metrics),
+        ["livez"] => read_only(method, Route::Live),
+        ["readyz"] => read_only(method, Route::Ready),
         ["api", "v1alpha1", "openapi.json"] => read_only(method, Route::OpenApi),
         ["api", "v1alpha1", name, rest @ ..] => match (named(name, collections), rest) {
             (Some(collection), []) => of_collection(method, collection),
@@ -85,11 +110,13 @@ fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route
 
 /// How problems under this path are spelt: as its collection does, else as DCM does in general.
 pub(super) fn style(path: &str, collections: &[Collection]) -> ProblemStyle {
-    let name = path.strip_prefix("/api/v1alpha1/").and_then(|rest| rest.split('/').next());
-    name.and_then(|name| decode(name).ok())
-        .and_then(|name| named(&name, collections))
-        .map(|collection| collection.problem_style.clone())
-        .unwrap_or_default()
+    of_path(path, collections).map(|collection| collection.problem_style.clone()).unwrap_or_default()
+}
+
+/// The collection that a path is about, whether or not it is a route.
+pub(super) fn of_path<'a>(path: &str, collections: &'a [Collection]) -> Option<&'a Collection> {
+    let name = path.strip_prefix("/api/v1alpha1/")?.split('/').next()?;
+    named(&decode(name).ok()?, collections)
 }
 
 fn of_collection(method: &Method, collection: &Collection) -> Result<Route, Problem> {

@@ -2,7 +2,7 @@
 
 use super::file::ProviderFile;
 use super::table::{self, Setting};
-use super::{Bus, Cluster, Fault, Ledger, Monitor, Registry, Requests, Server, Settings, Sources};
+use super::{Bus, Cluster, Fault, Ledger, Monitor, Registry, Requests, Server, Settings, Sources, Traces};
 use super::{form, providers};
 
 /// Reads one part after the other and collects what is wrong on the way.
@@ -23,6 +23,7 @@ impl Reader<'_> {
         let monitor = self.monitor();
         let ledger = self.ledger();
         let requests = self.requests();
+        let traces = Traces { url: self.get("SP_TRACES_URL", form::http_url) };
         Some(Settings {
             server: server?,
             cluster: cluster?,
@@ -31,12 +32,14 @@ impl Reader<'_> {
             registry: registry?,
             monitor: monitor?,
             requests: requests?,
+            traces,
             providers,
         })
     }
 
     fn server(&mut self) -> Option<Server> {
         let address = self.get("SP_SERVER_ADDRESS", form::listen_address);
+        let shutdown_delay = self.get("SP_SERVER_SHUTDOWN_DELAY", form::duration);
         let shutdown_timeout = self.get("SP_SERVER_SHUTDOWN_TIMEOUT", form::duration);
         let request_timeout = self.get("SP_SERVER_REQUEST_TIMEOUT", form::positive_duration);
         let mut limit = |env| self.get(env, form::duration).filter(|limit| !limit.is_zero());
@@ -47,6 +50,7 @@ impl Reader<'_> {
         );
         Some(Server {
             address: address?,
+            shutdown_delay: shutdown_delay?,
             shutdown_timeout: shutdown_timeout?,
             request_timeout: request_timeout?,
             read_timeout,
