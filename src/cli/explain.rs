@@ -88,12 +88,29 @@ fn fields(service: &Service, prepared: &Prepared, arguments: &Arguments) -> Resu
         }
     }
     if text.is_empty() {
-        return Err(Stop::finding(match from {
+        let nothing = match from {
             Some(from) => format!("no field of an object comes from {from}"),
             None => format!("no object has the field {path}"),
-        }));
+        };
+        return Err(Stop::finding(nothing + &meant(&traced, from, &path)));
     }
     Ok(text)
+}
+
+/// What was probably asked for, where nothing has the pointer that was given.
+fn meant(traced: &[TracedObject], from: Option<&str>, path: &str) -> String {
+    let fields = || traced.iter().flat_map(|object| &object.fields);
+    let near = match from {
+        Some(from) => {
+            let inputs = fields().flat_map(|field| field.inputs.iter().chain(&field.governed));
+            let conditions =
+                traced.iter().flat_map(|object| &object.condition).flat_map(|(_, inputs)| inputs);
+            let of_spec = inputs.chain(conditions).filter(|input| input.root == "spec");
+            nearest(from, of_spec.map(|input| input.pointer.as_str()))
+        }
+        None => nearest(path, fields().map(|field| field.pointer.as_str())),
+    };
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 fn reaches(field: &Field, from: &str) -> bool {

@@ -1,6 +1,6 @@
 //! What an evaluation is given: the instance, its spec, and what was observed of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use minijinja::Value;
 use serde_json::{Map, Value as Json, json};
@@ -14,6 +14,11 @@ use crate::value::{few, from_json, from_members};
 pub const MANAGED_BY: &str = "dcm.project/managed-by";
 pub const INSTANCE_ID: &str = "dcm.project/dcm-instance-id";
 pub const SERVICE_TYPE: &str = "dcm.project/dcm-service-type";
+
+/// The labels' keys and the names of variables, of which each scope holds a copy that allocates nothing.
+static LABEL_KEYS: LazyLock<[Value; 3]> =
+    LazyLock::new(|| [MANAGED_BY, INSTANCE_ID, SERVICE_TYPE].map(Value::from));
+static ROOTS: LazyLock<[Arc<str>; 3]> = LazyLock::new(|| ["spec", "settings", "dcm"].map(Arc::from));
 
 /// The annotations by which the provider knows its own objects.
 pub const PROVIDER_ANNOTATION: &str = "mapwright.dcm.project/provider";
@@ -63,23 +68,27 @@ impl Service {
         [(MANAGED_BY, "dcm"), (INSTANCE_ID, id), (SERVICE_TYPE, self.service_type.as_str())]
     }
 
+    /// What the variable `dcm` tells of an instance.
+    fn dcm(&self, identity: &Identity) -> Value {
+        let labels = LABEL_KEYS.iter().cloned();
+        let labels = labels.zip(self.label_pairs(&identity.id).map(|(_, value)| Value::from(value)));
+        few(vec![
+            ("id".into(), identity.id.as_str().into()),
+            ("provider".into(), identity.provider.as_str().into()),
+            ("namespace".into(), identity.namespace.as_str().into()),
+            ("service_type".into(), self.service_type.as_str().into()),
+            ("collection".into(), self.collection.as_str().into()),
+            ("labels".into(), few(labels.collect())),
+        ])
+    }
+
     /// The scope of every rule of this mapping for one instance.
     pub fn scope(&self, identity: &Identity, inputs: &Inputs) -> Result<Scope, EvalError> {
-        let labels =
-            self.label_pairs(&identity.id).map(|(key, value)| (Value::from(key), Value::from(value)));
-        let dcm = [
-            ("id", Value::from(identity.id.as_str())),
-            ("provider", identity.provider.as_str().into()),
-            ("namespace", identity.namespace.as_str().into()),
-            ("service_type", self.service_type.as_str().into()),
-            ("collection", self.collection.as_str().into()),
-            ("labels", few(labels.into())),
-        ];
-        let dcm = few(dcm.into_iter().map(|(key, value)| (Value::from(key), value)).collect());
+        let [spec, settings, dcm] = ROOTS.clone();
         let mut values: Vec<(Arc<str>, Value)> = vec![
-            ("spec".into(), from_json(&inputs.spec)),
-            ("settings".into(), from_members(&inputs.settings)),
-            ("dcm".into(), dcm),
+            (spec, from_json(&inputs.spec)),
+            (settings, from_members(&inputs.settings)),
+            (dcm, self.dcm(identity)),
         ];
         if let Some(patch) = &inputs.patch {
             values.push(("patch".into(), from_json(patch)));

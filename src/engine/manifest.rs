@@ -1,5 +1,7 @@
 //! From a spec to manifests: templates, and what the engine itself adds to every object.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value as Json};
 
 use crate::coverage::Point;
@@ -87,14 +89,14 @@ impl Service {
             (None, prefix) => (generated(prefix.unwrap_or(object), seed), true),
         };
         metadata.insert("name".to_owned(), name.as_str().into());
-        lay(inner(metadata, "labels"), self.label_pairs(&identity.id));
+        lay(inner(metadata, "labels", Map::new), self.label_pairs(&identity.id));
         let life = identity.life.to_string();
         let annotations = [
             (PROVIDER_ANNOTATION, identity.provider.as_str()),
             (LIFE_ANNOTATION, life.as_str()),
             (OBJECT_ANNOTATION, object),
         ];
-        lay(inner(metadata, "annotations"), annotations);
+        lay(inner(metadata, "annotations", || ANNOTATIONS.clone()), annotations);
         (name, renamable)
     }
 
@@ -145,12 +147,18 @@ fn put(document: &mut Json, pointer: &str, value: Json) {
     *here = value;
 }
 
-/// Sets members that are texts.
+/// The engine's annotations without their values: a copy needs no hash of a key.
+static ANNOTATIONS: LazyLock<Map<String, Json>> = LazyLock::new(|| {
+    let keys = [PROVIDER_ANNOTATION, LIFE_ANNOTATION, OBJECT_ANNOTATION];
+    keys.into_iter().map(|key| (key.to_owned(), Json::Null)).collect()
+});
+
+/// Sets members that are texts. Looking through so few is quicker than hashing.
 fn lay(map: &mut Map<String, Json>, members: [(&str, &str); 3]) {
     for (key, value) in members {
-        match map.get_mut(key) {
-            Some(slot) if slot.as_str() == Some(value) => {}
-            Some(slot) => *slot = value.into(),
+        match map.iter_mut().find(|(name, _)| *name == key) {
+            Some((_, slot)) if slot.as_str() == Some(value) => {}
+            Some((_, slot)) => *slot = value.into(),
             None => drop(map.insert(key.to_owned(), value.into())),
         }
     }
@@ -161,13 +169,17 @@ fn member<'v>(value: &'v mut Json, key: &str) -> &'v mut Map<String, Json> {
         *value = Json::Object(Map::new());
     }
     match value {
-        Json::Object(map) => inner(map, key),
+        Json::Object(map) => inner(map, key, Map::new),
         _ => unreachable!("made an object above"),
     }
 }
 
-fn inner<'v>(map: &'v mut Map<String, Json>, key: &str) -> &'v mut Map<String, Json> {
-    let slot = map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::with_capacity(4)));
+fn inner<'v>(
+    map: &'v mut Map<String, Json>,
+    key: &str,
+    fresh: fn() -> Map<String, Json>,
+) -> &'v mut Map<String, Json> {
+    let slot = map.entry(key).or_insert_with(|| Json::Object(fresh()));
     if !slot.is_object() {
         *slot = Json::Object(Map::new());
     }

@@ -3,7 +3,7 @@
 //! The pruning of caches, look-ups, provenance and rights all come from this walk; types are found by another
 //! one of the same tree, in [`crate::infer`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Spanned};
 use minijinja::machinery::{Span as SyntaxSpan, ast};
@@ -141,14 +141,19 @@ impl Reads {
         walk.found
     }
 
-    /// What a compiled expression reads, for another name of its value.
+    /// What a compiled expression reads, for another name of its value. Each thing once: a name that is used
+    /// twice in the next, and that twice in the one after, would double without end.
     pub fn again(expression: &Expression) -> Self {
-        Self {
-            reads: expression.reads.to_vec(),
-            origins: expression.origins.to_vec(),
-            gives: expression.gives.clone(),
-            ..Self::default()
+        let (mut read, mut origins) = (BTreeSet::new(), Vec::new());
+        let reads = expression.reads.iter().filter(|one| read.insert((&one.root, &one.path)));
+        let reads = reads.cloned().collect();
+        for origin in expression.origins.iter() {
+            if !origins.contains(origin) {
+                origins.push(origin.clone());
+            }
         }
+        let gives = if expression.gives.is_huge() { Type::Any } else { expression.gives.clone() };
+        Self { reads, origins, gives, ..Self::default() }
     }
 
     /// The reads of a bare variable, for another name of it.

@@ -7,7 +7,8 @@ use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, ErrorKind, Value};
 
 use crate::coverage::{Point, Trace};
-use crate::expression::{Expression, Program};
+use crate::expression::{EvalError, Expression, Place, Program};
+use crate::template::{MAX_BYTES, MAX_ITEMS};
 
 /// A frame of variables. Cheap to clone, and to put another frame on.
 #[derive(Clone)]
@@ -76,7 +77,9 @@ impl Scope {
         let lets = frame.lets.as_deref().unwrap_or_default();
         if let Some(index) = lets.iter().position(|(key, _)| key == name) {
             let value = frame.memo.get(index)?.get_or_init(|| {
-                frame.program.eval(&lets[index].1, self).unwrap_or_else(|error| {
+                let expression = &lets[index].1;
+                let value = frame.program.eval(expression, self);
+                value.and_then(|value| bounded(value, &expression.place)).unwrap_or_else(|error| {
                     // An error travels as a value and is raised where the name is read.
                     Value::from(Error::new(ErrorKind::InvalidOperation, format!("`{name}`: {error}")))
                 })
@@ -85,6 +88,17 @@ impl Scope {
         }
         frame.parent.as_ref().and_then(|parent| parent.get(name))
     }
+}
+
+/// A name may double the one before it, so none may be larger than what a document can hold.
+fn bounded(value: Value, place: &Arc<Place>) -> Result<Value, EvalError> {
+    let long = value.as_str().is_some_and(|text| text.len() > MAX_BYTES);
+    let many = value.as_object().and_then(|_| value.len()).is_some_and(|length| length > MAX_ITEMS);
+    if long || many {
+        let message = format!("a value of more than {MAX_BYTES} bytes or {MAX_ITEMS} members");
+        return Err(EvalError::too_large(message, place));
+    }
+    Ok(value)
 }
 
 impl fmt::Debug for Frame {

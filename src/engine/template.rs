@@ -87,6 +87,17 @@ impl Template {
         Some(Self { root, tree, source: Arc::new(source.clone()) })
     }
 
+    /// Room for members that are added to the map at a key after each rendering: a copy that had to grow would
+    /// hash every key anew.
+    pub fn make_room(&mut self, key: &str, more: usize) {
+        let Node::Map(members, _) = &mut self.root else { return };
+        if let Some((_, Node::Map(_, keys))) = members.iter_mut().find(|(name, _)| name == key) {
+            let mut roomy = Map::with_capacity(keys.len() + more);
+            roomy.append(keys);
+            *keys = roomy;
+        }
+    }
+
     /// `file:line` of its beginning.
     pub fn spot(&self) -> String {
         Place::of(&self.source, &self.tree.span, "").spot()

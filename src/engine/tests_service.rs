@@ -139,3 +139,28 @@ fn a_look_up_of_another_operation_is_not_asked_for() {
     assert!(matches!(asked(&with_quotas(r#"on = ["update"]"#, both).unwrap()), Judged::Passed));
     assert!(matches!(asked(&with_quotas("", both).unwrap()), Judged::Needs(needs) if needs == [1]));
 }
+
+#[test]
+fn names_that_double_the_one_before_have_an_end() {
+    let mut files = files();
+    let text = files.get_mut("mappings/storage/mapping.toml").unwrap();
+    let doubling = |letter: char, first: &str, sign: char| {
+        let rest = (1..48).map(|n| format!("{letter}{n} = \"{letter}{0} {sign} {letter}{0}\"\n", n - 1));
+        format!("{letter}0 = \"{first}\"\n{}", rest.collect::<String>())
+    };
+    let names = doubling('a', "spec.metadata.name", '~') + &doubling('b', "[spec.metadata.name]", '+');
+    *text = format!("{text}\n[[status.note]]\nwhen = \"a47 or b47\"\ntext = \"large\"\n");
+    *text = match text.contains("[let]\n") {
+        true => text.replacen("[let]\n", &format!("[let]\n{names}"), 1),
+        false => text.replacen("[[status.rule]]", &format!("[let]\n{names}\n[[status.rule]]"), 1),
+    };
+    let service = Service::load(&files, "storage", &Kinds::default()).unwrap();
+    let spec = json!({ "service_type": "storage", "metadata": { "name": "a" }, "capacity": "1Gi" });
+    let inputs = Inputs { spec, ..Inputs::default() };
+    let scope = service.scope(&identity(), &inputs).unwrap();
+    for (small, large) in [("a20", "a21"), ("b13", "b14")] {
+        assert_ne!(scope.get(small).unwrap().kind(), minijinja::value::ValueKind::Invalid, "{small}");
+        let refused = scope.get(large).unwrap().to_string();
+        assert!(refused.contains("more than 1048576 bytes or 10000 members"), "{refused}");
+    }
+}

@@ -131,6 +131,25 @@ impl Type {
         if all.len() == 1 { all.pop().unwrap_or_default() } else { Self::Either(all) }
     }
 
+    /// Whether so much is known that looking at it takes long.
+    pub fn is_huge(&self) -> bool {
+        !self.within(&mut 1000)
+    }
+
+    fn within(&self, room: &mut usize) -> bool {
+        *room = room.saturating_sub(1);
+        *room > 0
+            && match self {
+                Self::List(item) => item.within(room),
+                Self::Pair(types) | Self::Either(types) => types.iter().all(|kind| kind.within(room)),
+                Self::Map(members) => {
+                    let rest = members.rest.as_deref();
+                    members.named.iter().map(|(_, kind)| kind).chain(rest).all(|kind| kind.within(room))
+                }
+                _ => true,
+            }
+    }
+
     /// This type as plain alternatives: no schema, nothing nested. `None` where anything may stand.
     pub fn alternatives(&self) -> Option<Vec<Type>> {
         let mut found = Vec::new();

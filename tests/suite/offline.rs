@@ -107,6 +107,14 @@ fn explain_from_tells_what_an_input_reaches_and_that_it_reaches_nothing() {
     assert_eq!(nothing.status.code(), Some(1));
     assert!(text(&nothing.stderr).contains("no field of an object comes from /provider_hints"));
     assert!(nothing.stdout.is_empty());
+    let wrong = |arguments: &[&str]| {
+        let given = [&["explain", "container", path(&spec)], arguments].concat();
+        text(&mapwright(&given).stderr)
+    };
+    let meant = wrong(&["--from", "/image/refrence"]);
+    assert!(meant.contains("did you mean /image/reference?"), "{meant}");
+    let meant = wrong(&["spec.template.spec.containers[0].imge"]);
+    assert!(meant.contains("did you mean /spec/template/spec/containers/0/image?"), "{meant}");
 }
 
 #[test]

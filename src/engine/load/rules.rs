@@ -174,10 +174,12 @@ impl Rules<'_, '_> {
                     help,
                 );
             }
-            let Some((template, source)) = self.template(&object.template) else {
+            let Some((mut template, source)) = self.template(&object.template) else {
                 continue;
             };
             let source = source.clone();
+            // For namespace, name, labels and annotations.
+            template.make_room("metadata", 4);
             manifest::lint(&template, &source, self.compiler.findings);
             let api_version = literal(&template, "apiVersion", &source, self.compiler.findings);
             let kind = literal(&template, "kind", &source, self.compiler.findings);
