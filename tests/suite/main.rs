@@ -28,6 +28,7 @@ mod http;
 mod ledger;
 mod lives;
 mod metrics;
+mod observability;
 mod offline;
 mod openapi;
 mod outages;
