@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::credential::Plugin;
+use super::missing::{Missing, Needed};
 use super::refusal::{Refusal, RefusalKind, classify, classify_status};
 use super::resource::{Resource, ResourceRef};
 
@@ -66,6 +67,7 @@ struct Inner {
     address: String,
     default_namespace: String,
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
+    missing: Missing,
 }
 
 enum Way {
@@ -100,6 +102,7 @@ impl Cluster {
             address: "in this process".to_owned(),
             default_namespace: namespace.to_owned(),
             resources: Mutex::default(),
+            missing: Missing::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -122,6 +125,7 @@ impl Cluster {
             plugin,
             request_timeout: options.request_timeout,
             resources: Mutex::default(),
+            missing: Missing::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -133,6 +137,12 @@ impl Cluster {
     pub async fn version(&self) -> Result<Value, Refusal> {
         let deadline = VERSION_TIMEOUT.min(self.inner.request_timeout);
         self.call_within(deadline, get("/version")?).await
+    }
+
+    /// The rights that the cluster has refused us, as `verb resource.group`, until the same is allowed.
+    #[must_use]
+    pub fn missing_rights(&self) -> Vec<String> {
+        self.inner.missing.all()
     }
 
     /// The server's address, for logs and health.
@@ -201,11 +211,16 @@ impl Cluster {
         if let Some(plugin) = &self.inner.plugin {
             request.headers_mut().insert(AUTHORIZATION, plugin.header().await?);
         }
+        let needed = Needed::of(&request);
         let response = self.send(purpose, request).await?;
         if response.status().is_success() {
+            needed.iter().for_each(|needed| self.inner.missing.is_granted(needed));
             return Ok(response);
         }
         let refusal = refused(response).await?;
+        if let Some(needed) = needed.filter(|_| refusal.kind == RefusalKind::Forbidden) {
+            self.inner.missing.note(needed);
+        }
         if let (RefusalKind::Unauthorized, Some(plugin)) = (refusal.kind, &self.inner.plugin) {
             plugin.forget().await;
         }

@@ -7,7 +7,7 @@ pub const ANSWER: [&str; 5] = ["id", "path", "status", "status_message", "create
 pub const COLLECTION: &str = "health";
 
 /// Environment variables that set up the provider itself.
-pub const VARIABLES: [&str; 34] = [
+pub const VARIABLES: [&str; 36] = [
     "SP_NAME",
     "SP_DISPLAY_NAME",
     "SP_ENDPOINT",

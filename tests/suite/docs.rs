@@ -11,6 +11,7 @@ mod reference;
 mod sample;
 mod tables;
 
+pub(crate) use change::declared_by_mappings;
 use markdown::Page;
 
 use super::source::files;

@@ -16,6 +16,7 @@ mod cookbook;
 mod dcm;
 mod deaths;
 mod delivery;
+mod deploy;
 mod docs;
 mod error_pages;
 mod events;
