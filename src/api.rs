@@ -68,9 +68,11 @@ impl Api {
         let mut faults: Vec<String> = Vec::new();
         faults.extend(cluster.err().map(str::to_owned));
         let missing = self.cluster.missing_rights().into_iter();
-        faults.extend(missing.map(|right| {
-            format!("the cluster does not allow `{right}`; bind what `mapwright rbac` prints")
-        }));
+        faults.extend(
+            missing.map(|right| {
+                format!("the cluster does not allow `{right}`; bind what `mapwright rbac` prints")
+            }),
+        );
         let provider = served.provider();
         let watches = provider.watch_health();
         for watch in &watches {

@@ -39,7 +39,8 @@ impl Needed {
             [plural, _] => (true, (*plural).to_owned()),
             [plural, _, part, ..] => (true, format!("{plural}/{part}")),
         };
-        let watches = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+        let watches =
+            request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
         let verb = match *request.method() {
             Method::POST => "create",
             Method::PUT => "update",

@@ -1,7 +1,9 @@
 //! The Role that `rbac` prints is enough for a provider, and nothing in it is too much.
 
+use futures::{StreamExt as _, stream};
 use mapwright_testbed::ground::is_sandbox;
-use mapwright_testbed::{Kind, Launch, Objects, Provider, Shared, eventually, secs};
+use mapwright_testbed::{Http, Kind, Launch, Objects, Provider, Shared, eventually, secs};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::offline::{container, mapwright, text};
@@ -89,6 +91,118 @@ async fn bind(objects: &Objects, cluster: &Objects, claim: &Value, class: &str) 
         "hostPath": { "path": "/nowhere" }, "claimRef": reference,
     } });
     cluster.create(&Kind::VOLUME, volume).await.unwrap();
+}
+
+/// A verb on a resource, as health writes it, and the roles without it.
+fn each_left_out(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let mut left_out = Vec::new();
+    for (at, role) in roles.iter().enumerate() {
+        for (rule_at, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
+            for (verb_at, verb) in rule["verbs"].as_array().unwrap().iter().enumerate() {
+                let mut others = roles.to_vec();
+                others[at]["rules"][rule_at]["verbs"].as_array_mut().unwrap().remove(verb_at);
+                let (group, resource) =
+                    (rule["apiGroups"][0].as_str().unwrap(), rule["resources"][0].as_str().unwrap());
+                let dot = if group.is_empty() { "" } else { "." };
+                left_out.push((format!("{} {resource}{dot}{group}", verb.as_str().unwrap()), others));
+            }
+        }
+    }
+    left_out
+}
+
+/// Everything that a provider does with its rights, whatever comes of it.
+async fn do_everything(provider: &Provider, objects: &Objects, class: &str) {
+    let http = Http::new(provider.base_url());
+    let api = |path: &str| format!("/api/v1alpha1/{path}");
+    let ready = async || (http.get("/readyz").await.ok()?.status == 200).then_some(());
+    // Without a right to watch, it never is; what needs no watch happens all the same.
+    let _ = eventually("it is ready", secs(3), ready).await;
+    let volume = |name: &str| {
+        json!({ "service_type": "storage", "capacity": "1Gi", "metadata": { "name": name },
+            "provider_hints": { "kubernetes": { "storage_class": class } } })
+    };
+    // A name that is taken in the cluster: what was begun is taken back.
+    let taken = json!({ "metadata": { "name": "taken" }, "spec": { "accessModes": ["ReadWriteOnce"],
+        "resources": { "requests": { "storage": "1Gi" } } } });
+    let _ = objects.create(&Kind::CLAIM, taken).await;
+    let _ = http.get(&api("volumes/nobody")).await;
+    let _ = http.post(&api("volumes?id=taken"), &volume("taken")).await;
+    let _ = http.post(&api("containers?id=web"), &container()).await;
+    let _ = http.post(&api("volumes?id=data"), &volume("data")).await;
+    if let Ok(Some(claim)) = objects.get(&Kind::CLAIM, "data").await {
+        bind(objects, &Objects::cluster(objects.client().clone()), &claim, class).await;
+        let larger = json!({ "capacity": "2Gi" });
+        let grows = async || {
+            let status = http.patch(&api("volumes/data"), &larger).await.ok()?.status;
+            // The claim is bound when the controller says so.
+            (status != 409 && status != 422).then_some(())
+        };
+        let _ = eventually("the volume is asked to grow", secs(6), grows).await;
+    }
+    for path in ["containers/web", "volumes/data"] {
+        let _ = http.delete(&api(path)).await;
+    }
+}
+
+/// What health and the log say of the right that is missing.
+async fn names_what_is_missing(
+    shared: &Shared,
+    number: usize,
+    right: &str,
+    roles: &[Value],
+    class: &str,
+) -> Result<(), String> {
+    let objects = shared.objects(&format!("without-{number}")).await.unwrap();
+    let namespace = objects.namespace().to_owned();
+    let roles: Vec<String> =
+        roles.iter().map(|role| role.to_string().replace("NAMESPACE", &namespace)).collect();
+    allow(shared, &namespace, &roles.join("\n---\n")).await;
+    let provider = limited(shared, &namespace, &["container", "storage"]).await;
+    do_everything(&provider, &objects, class).await;
+    let wanted = format!("the cluster does not allow `{right}`; bind what `mapwright rbac` prints");
+    let health = async || {
+        let health = Http::new(provider.base_url()).get("/api/v1alpha1/containers/health").await.ok()?.json();
+        health["details"].as_array()?.iter().any(|fault| *fault == *wanted).then_some(())
+    };
+    if eventually("health names the right", secs(30), health).await.is_err() {
+        let health = Http::new(provider.base_url()).get("/health").await.unwrap().text();
+        return Err(format!("without `{right}` health says {health}; the log:\n{}", provider.log()));
+    }
+    let (verb, resource) = right.split_once(' ').unwrap();
+    let resource = resource.split('.').next().unwrap();
+    let told = provider.log().lines().any(|line| {
+        line.contains("the cluster does not allow this")
+            && line.contains(&format!("\"verb\":\"{verb}\""))
+            && line.contains(&format!("\"resource\":\"{resource}\""))
+    });
+    if told { Ok(()) } else { Err(format!("without `{right}` the log says nothing:\n{}", provider.log())) }
+}
+
+#[tokio::test]
+async fn without_any_one_verb_health_and_log_name_the_verb_and_the_resource() {
+    if is_sandbox() {
+        return;
+    }
+    let shared = Shared::get().await.unwrap();
+    let printed = text(&mapwright(&["rbac", "--namespace", "NAMESPACE"]).stdout);
+    let roles: Vec<Value> =
+        serde_yaml::Deserializer::from_str(&printed).map(|role| Value::deserialize(role).unwrap()).collect();
+    let cluster = Objects::cluster(shared.client().await.unwrap());
+    let class = format!("grows-without-{}", std::process::id());
+    let storage_class = json!({ "metadata": { "name": class }, "provisioner": "example.org/none", "allowVolumeExpansion": true });
+    cluster.create(&Kind::STORAGE_CLASS, storage_class).await.unwrap();
+    let left_out = each_left_out(&roles);
+    assert!(left_out.len() > 25, "{left_out:?}");
+    let class = &class;
+    let tried = stream::iter(left_out.iter().enumerate())
+        .map(async |(number, (right, roles))| {
+            names_what_is_missing(shared, number, right, roles, class).await
+        })
+        .buffer_unordered(4);
+    let complaints: Vec<String> = tried.filter_map(async |tried| tried.err()).collect().await;
+    cluster.delete(&Kind::STORAGE_CLASS, class).await.unwrap();
+    crate::source::no_complaints(complaints);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mapwright_testbed::{Binaries, ControlPlane, Kind, Objects, Setup, eventually
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::super::offline::{Folder, mapwright, text};
+use super::super::offline::{Folder, mapping_files, mapwright, text};
 use super::super::source::root;
 
 /// The documents of a YAML stream by kind and name.
@@ -53,10 +53,9 @@ fn plain(mut document: Value) -> Value {
                 {
                     members.shift_remove(gone);
                 }
-                members.retain(|key, value| {
-                    key != "annotations" || value.as_object().is_some_and(|map| !map.is_empty())
-                });
                 members.values_mut().for_each(strip);
+                let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+                members.retain(|key, value| key != "annotations" || !is_empty(value));
             }
             Value::Array(items) => items.iter_mut().for_each(strip),
             Value::String(text) if text.starts_with("mapwright-settings") => {
@@ -94,6 +93,15 @@ fn kustomize_helm_and_rbac_agree() {
             assert!(!rule.contains('*') && !rule.contains("secrets"), "{rule}");
         }
     }
+    // A file of a mapping that no item names would not be there.
+    let deployment = &kustomized[&("Deployment".to_owned(), "mapwright".to_owned())];
+    let items =
+        deployment["spec"]["template"]["spec"]["volumes"][0]["configMap"]["items"].as_array().unwrap();
+    let mut placed: Vec<&str> = items.iter().map(|item| item["path"].as_str().unwrap()).collect();
+    placed.sort_unstable();
+    let mut shipped: Vec<String> = mapping_files().into_iter().map(|file| file.name).collect();
+    shipped.sort();
+    assert_eq!(placed, shipped);
     let Some(helmed) = helmed(&[]) else { return };
     let helmed = all(&helmed);
     assert_eq!(helmed.keys().collect::<Vec<_>>(), kustomized.keys().collect::<Vec<_>>());
