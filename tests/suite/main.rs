@@ -50,6 +50,7 @@ mod settings;
 mod source;
 mod start;
 mod strings;
+mod threats;
 mod tutorial;
 mod types;
 mod typos;
