@@ -100,7 +100,10 @@ fn each_left_out(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
         for (rule_at, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
             for (verb_at, verb) in rule["verbs"].as_array().unwrap().iter().enumerate() {
                 let mut others = roles.to_vec();
-                others[at]["rules"][rule_at]["verbs"].as_array_mut().unwrap().remove(verb_at);
+                let rules = others[at]["rules"].as_array_mut().unwrap();
+                rules[rule_at]["verbs"].as_array_mut().unwrap().remove(verb_at);
+                // A rule without a verb is none.
+                rules.retain(|rule| rule["verbs"] != json!([]));
                 let (group, resource) =
                     (rule["apiGroups"][0].as_str().unwrap(), rule["resources"][0].as_str().unwrap());
                 let dot = if group.is_empty() { "" } else { "." };

@@ -13,7 +13,7 @@ use super::source::{files, no_complaints};
 
 /// What `check` says of a root, and how it ends.
 fn check(folder: &Folder) -> (Option<i32>, String) {
-    let checked = mapwright(&["check", "--root", folder.0.to_str().unwrap()]);
+    let checked = mapwright(&["check", folder.0.to_str().unwrap()]);
     (checked.status.code(), text(&checked.stderr))
 }
 
