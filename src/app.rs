@@ -161,6 +161,7 @@ async fn connect_cluster(settings: &Settings) -> Result<Cluster, StartError> {
         kubeconfig: settings.cluster.kubeconfig.clone(),
         // One request makes several calls, and one that hangs must leave time for the others.
         request_timeout: (settings.server.request_timeout / 3).min(LONGEST_CALL),
+        streaming_lists: settings.cluster.streaming_lists,
     };
     let connected = Cluster::connect(options).await;
     connected.map_err(|refusal| StartError::Other(format!("SP_K8S_KUBECONFIG: {}", refusal.message)))

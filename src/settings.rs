@@ -73,6 +73,8 @@ pub struct Cluster {
     pub namespace: String,
     /// Whether objects that carry no provider's name are taken for this provider's.
     pub adopt_unnamed: bool,
+    /// Whether watches may begin with what is there.
+    pub streaming_lists: bool,
 }
 
 #[derive(Debug, Clone)]

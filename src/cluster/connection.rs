@@ -38,6 +38,8 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// The deadline of one call, from its first byte to the last of its answer.
     pub request_timeout: Duration,
+    /// Whether watches may begin with what is there, where the server can; else it is read in pages.
+    pub streaming_lists: bool,
 }
 
 /// Who answers calls in this process, in the place of a server.
@@ -64,6 +66,7 @@ struct Inner {
     way: Way,
     plugin: Option<Arc<Plugin>>,
     request_timeout: Duration,
+    streaming_lists: bool,
     address: String,
     default_namespace: String,
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
@@ -99,6 +102,7 @@ impl Cluster {
             way: Way::InProcess(answerer),
             plugin: None,
             request_timeout,
+            streaming_lists: true,
             address: "in this process".to_owned(),
             default_namespace: namespace.to_owned(),
             resources: Mutex::default(),
@@ -124,6 +128,7 @@ impl Cluster {
             },
             plugin,
             request_timeout: options.request_timeout,
+            streaming_lists: options.streaming_lists,
             resources: Mutex::default(),
             missing: Missing::default(),
         };
@@ -143,6 +148,11 @@ impl Cluster {
     #[must_use]
     pub fn missing_rights(&self) -> Vec<String> {
         self.inner.missing.all()
+    }
+
+    /// Whether watches may begin with what is there.
+    pub(crate) fn streams_lists(&self) -> bool {
+        self.inner.streaming_lists
     }
 
     /// The server's address, for logs and health.

@@ -7,7 +7,7 @@ pub const ANSWER: [&str; 5] = ["id", "path", "status", "status_message", "create
 pub const COLLECTION: &str = "health";
 
 /// Environment variables that set up the provider itself.
-pub const VARIABLES: [&str; 36] = [
+pub const VARIABLES: [&str; 37] = [
     "SP_NAME",
     "SP_DISPLAY_NAME",
     "SP_ENDPOINT",
@@ -38,6 +38,7 @@ pub const VARIABLES: [&str; 36] = [
     "SP_K8S_KUBECONFIG",
     "SP_K8S_NAMESPACE",
     "SP_ADOPT_UNNAMED",
+    "SP_K8S_STREAMING_LISTS",
     "SP_MONITOR_DEBOUNCE_MS",
     "SP_MONITOR_RESYNC_PERIOD",
     "SP_MONITOR_PUBLISH_MAX_ATTEMPTS",

@@ -116,13 +116,20 @@ async fn end(provider: &Provider, known: Known) -> Result<Done, Refusal> {
         return Ok(Done::Failed(live.record.id));
     }
     let known = match live.record.state {
-        State::Ready => {
+        State::Deleting => live,
+        // Another create, whose objects are still to come: the watch brings it.
+        State::Creating if live.record.claim != known.record.claim => {
+            return Ok(Done::Failed(live.record.id));
+        }
+        State::Tombstone => return Ok(Done::Failed(live.record.id)),
+        // What was visible was made, also where its record does not say so yet.
+        State::Ready | State::Creating => {
             let owed_end = Some(live.record.life);
             let record = InstanceRecord { state: State::Deleting, owed_end, ..live.record.clone() };
-            provider.update_record(&live, record).await?
+            let known = provider.update_record(&live, record).await?;
+            provider.record_says_so(&known.record.id);
+            known
         }
-        State::Deleting => live,
-        State::Creating | State::Tombstone => return Ok(Done::Again(live.record.id)),
     };
     remove_objects(provider, &known.record.id, known.record.all_planned()).await?;
     Ok(Done::Ended(Box::new(known)))

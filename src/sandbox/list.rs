@@ -138,7 +138,8 @@ fn in_form(
             text.push_str(&api.shown(kind, stored).to_string());
             continue;
         }
-        let whole = String::from_utf8_lossy(&stored.text);
+        let whole = stored.text.unpack();
+        let whole = String::from_utf8_lossy(&whole);
         match whole.strip_prefix(&repeated) {
             Some(rest) => {
                 text.push('{');

@@ -24,6 +24,7 @@ mod kinds;
 mod list;
 mod names;
 mod object;
+mod packed;
 mod patch;
 mod persist;
 mod quantity;

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -17,7 +16,7 @@ use tokio::time::sleep;
 use super::admit;
 use super::api::Api;
 use super::object::text;
-use super::store::Storage;
+use super::store::{Storage, Stored};
 
 /// A directory that keeps a cluster, held by this process alone.
 pub struct Kept {
@@ -49,7 +48,7 @@ struct Line {
 /// What a file holds, as the store has it.
 pub(super) struct Snapshot {
     pub(super) version: u64,
-    pub(super) objects: Vec<(Storage, Bytes)>,
+    pub(super) objects: Vec<(Storage, Arc<Stored>)>,
 }
 
 const FORMAT: &str = "mapwright-sandbox/v1";
@@ -181,7 +180,7 @@ fn write(file: &Path, snapshot: &Snapshot) -> io::Result<()> {
     out.write_all(b"\n")?;
     for (storage, object) in &snapshot.objects {
         write!(out, "{{\"storage\":{},\"object\":", Value::from(&**storage))?;
-        out.write_all(object)?;
+        out.write_all(&object.text.unpack())?;
         out.write_all(b"}\n")?;
     }
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use super::object::{list, name, namespace, text, uid};
+use super::packed::{Example, Packed};
 use super::persist::Snapshot;
 use super::refusal::Refusal;
 
@@ -27,7 +27,7 @@ pub(super) struct Stored {
     pub(super) key: Key,
     pub(super) uid: String,
     /// The object as JSON, complete with its version.
-    pub(super) text: Bytes,
+    pub(super) text: Packed,
     pub(super) labels: Vec<(String, String)>,
     owners: Vec<String>,
 }
@@ -71,6 +71,7 @@ struct Shelf {
     /// The newest version of which the history no longer knows.
     forgotten: u64,
     latest: watch::Sender<u64>,
+    example: Example,
 }
 
 /// How much a kind's history remembers.
@@ -174,7 +175,7 @@ impl Store {
     pub(super) fn put(&mut self, storage: &Storage, mut object: Value) -> Result<Value, Refusal> {
         let version = self.version + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        let stored = Arc::new(Stored::new(&object));
+        let stored = self.stored(storage, &object);
         let key = stored.key.clone();
         let before = self.shelf(storage).objects.get(&key).cloned();
         let former = before.as_ref().map_or(0, |before| before.text.len());
@@ -196,7 +197,7 @@ impl Store {
         self.bytes = self.bytes.saturating_sub(before.text.len());
         let mut object = before.object();
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let last = Arc::new(Stored::new(&object));
+        let last = self.stored(storage, &object);
         self.index(storage, Some(&before), None);
         self.record(storage, Change { version: self.version, before: Some(before), after: None, last });
     }
@@ -216,7 +217,7 @@ impl Store {
 
     /// Puts an object back as it was, with its version; to the controllers it is new.
     pub(super) fn restore(&mut self, storage: &Storage, object: &Value) {
-        let stored = Arc::new(Stored::new(object));
+        let stored = self.stored(storage, object);
         self.bytes += stored.text.len();
         self.index(storage, None, Some(&stored));
         self.shelf(storage).objects.insert(stored.key.clone(), stored.clone());
@@ -228,7 +229,7 @@ impl Store {
     /// Everything as it is now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let objects = self.shelves.iter().flat_map(|(storage, shelf)| {
-            shelf.objects.values().map(|stored| (storage.clone(), stored.text.clone()))
+            shelf.objects.values().map(|stored| (storage.clone(), stored.clone()))
         });
         Snapshot { version: self.version, objects: objects.collect() }
     }
@@ -279,6 +280,10 @@ impl Store {
         }
     }
 
+    fn stored(&mut self, storage: &Storage, object: &Value) -> Arc<Stored> {
+        Arc::new(Stored::new(object, &mut self.shelf(storage).example))
+    }
+
     fn shelf(&mut self, storage: &Storage) -> &mut Shelf {
         let born = self.born;
         self.shelves.entry(storage.clone()).or_insert_with(|| Shelf {
@@ -287,19 +292,22 @@ impl Store {
             history_bytes: 0,
             forgotten: born,
             latest: watch::channel(born).0,
+            example: Example::default(),
         })
     }
 }
 
 impl Stored {
-    fn new(object: &Value) -> Self {
+    fn new(object: &Value, example: &mut Example) -> Self {
+        let whole = object.to_string();
+        example.learn(whole.as_bytes());
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
         let labels = labels.into_iter().flatten();
         let owners = list(object, "/metadata/ownerReferences");
         Self {
             key: (namespace(object).to_owned(), name(object).to_owned()),
             uid: uid(object).to_owned(),
-            text: object.to_string().into(),
+            text: Packed::new(whole.as_bytes(), example),
             labels: labels
                 .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
                 .collect(),
@@ -309,6 +317,6 @@ impl Stored {
 
     /// The object as a tree. The text is our own, so it parses.
     pub(super) fn object(&self) -> Value {
-        serde_json::from_slice(&self.text).unwrap_or_default()
+        serde_json::from_slice(&self.text.unpack()).unwrap_or_default()
     }
 }

@@ -63,7 +63,13 @@ impl Reader<'_> {
         let kubeconfig = self.get("SP_K8S_KUBECONFIG", form::path);
         let namespace = self.get("SP_K8S_NAMESPACE", form::dns_label);
         let adopt_unnamed = self.get("SP_ADOPT_UNNAMED", form::boolean);
-        Some(Cluster { kubeconfig, namespace: namespace?, adopt_unnamed: adopt_unnamed? })
+        let streaming_lists = self.get("SP_K8S_STREAMING_LISTS", form::boolean);
+        Some(Cluster {
+            kubeconfig,
+            namespace: namespace?,
+            adopt_unnamed: adopt_unnamed?,
+            streaming_lists: streaming_lists?,
+        })
     }
 
     fn bus(&mut self) -> Bus {

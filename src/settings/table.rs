@@ -159,6 +159,13 @@ pub const SETTINGS: &[Setting] = &[
         "whether objects without a provider's name are this provider's",
     ),
     row_of(
+        "SP_K8S_STREAMING_LISTS",
+        "cluster.streaming_lists",
+        BOOLEAN,
+        Some("true"),
+        "whether watches begin with what is there, where the server can; else it is read in pages",
+    ),
+    row_of(
         "SP_MONITOR_DEBOUNCE_MS",
         "monitor.debounce_ms",
         MILLISECONDS,

@@ -288,7 +288,7 @@ async fn connect(kubeconfig: &std::path::Path) -> Cluster {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Some(kubeconfig.to_owned());
     let request_timeout = Duration::from_secs(10);
-    Cluster::connect(ConnectOptions { kubeconfig, request_timeout }).await.unwrap()
+    Cluster::connect(ConnectOptions { kubeconfig, request_timeout, streaming_lists: true }).await.unwrap()
 }
 
 async fn config_maps(cluster: &Cluster) -> Arc<Resource> {

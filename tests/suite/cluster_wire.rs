@@ -70,6 +70,73 @@ async fn an_incomplete_list_proves_nothing() {
 }
 
 #[tokio::test]
+async fn a_watch_begins_with_what_is_there_and_only_its_mark_tells_of_absence() {
+    let added = |name: &str| json!({ "type": "ADDED", "object": object(name, 5, "x") });
+    let end = |version: &str| {
+        let annotations = json!({ "k8s.io/initial-events-end": "true" });
+        let metadata = json!({ "resourceVersion": version, "annotations": annotations });
+        json!({ "type": "BOOKMARK", "object": { "kind": "ConfigMap", "metadata": metadata } })
+    };
+    let gone = json!({ "type": "ERROR", "object": { "kind": "Status", "code": 410, "reason": "Expired" } });
+    let script = [
+        // What was there, a change, and an end from which nothing leads on.
+        vec![
+            added("a"),
+            added("b"),
+            end("7"),
+            json!({ "type": "ADDED", "object": object("c", 8, "x") }),
+            gone,
+        ],
+        // It breaks before its mark: a is not gone.
+        vec![added("b")],
+        vec![added("b"), added("c"), end("9")],
+    ];
+    let mut watches = script.into_iter();
+    let server = Scripted::start(move |asked| match (asked.is_watch(), watches.next()) {
+        (true, Some(lines)) => Reply::Lines(lines),
+        _ => Reply::Silence,
+    })
+    .await;
+    let (_watches, store) = watch_of(&connect_with(&server, json!({}), secs(2), true).await).await;
+    eventually("a is gone", secs(10), async || (names(&store) == ["b", "c"]).then_some(())).await.unwrap();
+    eventually("the watch goes on", secs(5), async || (server.asked().len() == 4).then_some(()))
+        .await
+        .unwrap();
+    let asked = server.asked();
+    let begins: Vec<bool> =
+        asked.iter().map(|asked| asked.query.contains("sendInitialEvents=true")).collect();
+    assert_eq!((begins, store.lists()), (vec![true, true, true, false], 2));
+    assert!(asked[3].query.contains("resourceVersion=9"), "{}", asked[3].query);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_begin_a_watch_with_what_is_there_is_asked_for_pages() {
+    let refusal = json!({ "kind": "Status", "code": 422, "reason": "Invalid",
+        "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled" });
+    for unknown in [false, true] {
+        let refusal = refusal.clone();
+        let mut kept = Vec::new();
+        let server =
+            Scripted::start(move |asked| match (asked.is_watch(), asked.query.contains("sendInitial")) {
+                (false, _) => list(&["a", "b"]),
+                // One that does not know of it sends what is there, and goes on without a mark.
+                (true, true) if unknown => {
+                    let (send, lines) = mpsc::unbounded_channel();
+                    send.send(json!({ "type": "ADDED", "object": object("a", 5, "x") })).unwrap();
+                    kept.push(send);
+                    Reply::Open(lines)
+                }
+                (true, true) => Reply::Json(422, refusal.clone()),
+                (true, false) => Reply::Silence,
+            })
+            .await;
+        let cluster = connect_with(&server, json!({}), secs(2), true).await;
+        let (_watches, store) = watch_of(&cluster).await;
+        assert_eq!((names(&store), store.lists()), (vec!["a".to_owned(), "b".to_owned()], 1), "{unknown}");
+    }
+}
+
+#[tokio::test]
 async fn a_bad_object_is_skipped_and_a_deletion_of_nothing_leads_to_a_list() {
     let mut lists = 0;
     let server = Scripted::start(move |asked| match (asked.is_watch(), lists) {
@@ -263,7 +330,10 @@ fn pruning_keeps_what_is_named_and_what_every_object_is_known_by() {
 }
 
 async fn watch(server: &Scripted) -> (Watches, Store) {
-    let cluster = connect(server, json!({}), secs(2)).await;
+    watch_of(&connect(server, json!({}), secs(2)).await).await
+}
+
+async fn watch_of(cluster: &Cluster) -> (Watches, Store) {
     let key = watch_key();
     let indexer = Arc::new(|object: &Value| {
         let value = object.pointer("/data/value").is_some_and(Value::is_string);
@@ -271,7 +341,7 @@ async fn watch(server: &Scripted) -> (Watches, Store) {
         if value { Ok(vec![name.to_owned()]) } else { Err("its value is no text".to_owned()) }
     });
     let spec = WatchSpec { key: key.clone(), prune: Prune::nothing(), indexer, resync: secs(600) };
-    let watches = Watches::start(&cluster, [spec]);
+    let watches = Watches::start(cluster, [spec]);
     let store = watches.store(&key).unwrap();
     tokio::time::timeout(secs(10), store.wait_synced()).await.unwrap();
     (watches, store)
@@ -286,9 +356,18 @@ fn watch_key() -> WatchKey {
 }
 
 async fn connect(server: &Scripted, user: Value, request_timeout: Duration) -> Cluster {
+    connect_with(server, user, request_timeout, false).await
+}
+
+async fn connect_with(
+    server: &Scripted,
+    user: Value,
+    request_timeout: Duration,
+    streaming_lists: bool,
+) -> Cluster {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = server.kubeconfig(user);
-    let options = ConnectOptions { kubeconfig: Some(path.clone()), request_timeout };
+    let options = ConnectOptions { kubeconfig: Some(path.clone()), request_timeout, streaming_lists };
     let cluster = Cluster::connect(options).await.unwrap();
     std::fs::remove_file(path).unwrap();
     cluster

@@ -3,6 +3,7 @@
 //!     cargo test --release --test suite -- --ignored --nocapture figures
 #![expect(clippy::print_stderr, reason = "figures are for people")]
 
+mod change_to_event;
 mod in_memory;
 
 use std::time::{Duration, Instant};

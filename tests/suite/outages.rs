@@ -51,6 +51,28 @@ impl Stage {
     }
 }
 
+/// It answered 201, and then nothing of its record could be written until its root was deleted by hand.
+#[tokio::test]
+async fn an_instance_whose_record_never_said_ready_is_ended_as_any_other() {
+    let stage = stage("unsaid").await;
+    let is_update = |head: &hyper::http::request::Parts| {
+        head.method == hyper::Method::PUT && head.uri.path().contains("/configmaps/")
+    };
+    stage.proxy.plan(move |head| if is_update(head) { Effect::Reset } else { Effect::Pass });
+    stage.create("unsaid").await;
+    stage.events.wait_for("unsaid", "PENDING", secs(20)).await.unwrap();
+    let selector = "dcm.project/dcm-instance-id=unsaid";
+    let root = stage.objects.list(&Kind::DEPLOYMENT, selector).await.unwrap().remove(0);
+    stage.objects.delete(&Kind::DEPLOYMENT, root["metadata"]["name"].as_str().unwrap()).await.unwrap();
+    let unseen = async || {
+        let health = stage.provider.http().get(&format!("{CONTAINERS}/health")).await.ok()?.json();
+        (health["watches"][0]["objects"] == 0).then_some(())
+    };
+    eventually("the watch tells of the deletion", secs(20), unseen).await.unwrap();
+    stage.proxy.pass();
+    stage.events.wait_for("unsaid", "DELETED", secs(30)).await.unwrap();
+}
+
 #[tokio::test]
 async fn reads_of_what_is_known_ask_the_cluster_nothing() {
     let stage = stage("reads").await;

@@ -2,38 +2,46 @@
 
 use futures::{StreamExt as _, stream};
 use mapwright_testbed::ground::is_sandbox;
-use mapwright_testbed::{Http, Kind, Launch, Objects, Provider, Shared, eventually, secs};
+use mapwright_testbed::{
+    ControlPlane, Http, Kind, Launch, Objects, Provider, Setup, Shared, eventually, secs,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::offline::{container, mapwright, text};
 
-/// Binds what `rbac` printed to the user without rights of his own.
-async fn allow(shared: &Shared, namespace: &str, roles: &str) {
+/// Binds what `rbac` printed to a user without rights of his own.
+async fn allow(plane: &ControlPlane, user: &str, namespace: &str, roles: &str) {
     let file = std::env::temp_dir().join(format!("mapwright-roles-{namespace}.yaml"));
     std::fs::write(&file, roles).unwrap();
-    let applied = shared.control_plane.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
+    let applied = plane.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     std::fs::remove_file(&file).unwrap();
     for (kind, role, name) in
         [("rolebinding", "--role", "mapwright"), ("clusterrolebinding", "--clusterrole", namespace)]
     {
         let name = if kind == "rolebinding" { name.to_owned() } else { format!("mapwright-{name}") };
-        let role = format!("{role}={name}");
-        let mut arguments = vec!["create", kind, &name, &role, "--user=limited"];
+        let (role, user) = (format!("{role}={name}"), format!("--user={user}"));
+        let mut arguments = vec!["create", kind, &name, &role, &user];
         if kind == "rolebinding" {
             arguments.extend(["-n", namespace]);
         }
-        let bound = shared.control_plane.kubectl(&arguments).await.unwrap();
+        let bound = plane.kubectl(&arguments).await.unwrap();
         assert!(bound.status.success(), "{}", text(&bound.stderr));
     }
 }
 
-async fn limited(shared: &Shared, namespace: &str, types: &[&str]) -> Provider {
-    let plane = &shared.control_plane;
-    let kubeconfig = plane.kubeconfig_for("limited", &plane.url()).unwrap();
+async fn limited(shared: &Shared, plane: &ControlPlane, user: &str, namespace: &str) -> Provider {
+    let kubeconfig = plane.kubeconfig_for(user, &plane.url()).unwrap();
     let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, namespace).unwrap();
-    launch.cluster(&kubeconfig, namespace).types(types).start().await.unwrap()
+    launch
+        .cluster(&kubeconfig, namespace)
+        .types(&["container", "storage"])
+        // Where lists are streamed, none is asked for; a server that cannot do so needs the verb.
+        .env("SP_K8S_STREAMING_LISTS", "false")
+        .start()
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -47,12 +55,12 @@ async fn a_provider_with_exactly_that_role_creates_lists_patches_and_deletes() {
     let namespace = objects.namespace().to_owned();
     let printed = mapwright(&["rbac", "container", "storage", "--namespace", &namespace]);
     assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
-    allow(shared, &namespace, &text(&printed.stdout)).await;
+    allow(&shared.control_plane, "limited", &namespace, &text(&printed.stdout)).await;
     let class = format!("grows-{namespace}");
     let cluster = Objects::cluster(objects.client().clone());
     let storage_class = json!({ "metadata": { "name": class }, "provisioner": "example.org/none", "allowVolumeExpansion": true });
     cluster.create(&Kind::STORAGE_CLASS, storage_class).await.unwrap();
-    let provider = limited(shared, &namespace, &["container", "storage"]).await;
+    let provider = limited(shared, &shared.control_plane, "limited", &namespace).await;
     let http = provider.http();
     let api = |path: &str| format!("/api/v1alpha1/{path}");
 
@@ -151,17 +159,21 @@ async fn do_everything(provider: &Provider, objects: &Objects, class: &str) {
 /// What health and the log say of the right that is missing.
 async fn names_what_is_missing(
     shared: &Shared,
+    plane: &ControlPlane,
     number: usize,
     right: &str,
     roles: &[Value],
     class: &str,
 ) -> Result<(), String> {
-    let objects = shared.objects(&format!("without-{number}")).await.unwrap();
-    let namespace = objects.namespace().to_owned();
+    let client = plane.client().await.unwrap();
+    let namespace =
+        mapwright_testbed::shared::namespace(&client, &format!("without-{number}")).await.unwrap();
+    let objects = Objects::new(client, namespace.clone());
     let roles: Vec<String> =
         roles.iter().map(|role| role.to_string().replace("NAMESPACE", &namespace)).collect();
-    allow(shared, &namespace, &roles.join("\n---\n")).await;
-    let provider = limited(shared, &namespace, &["container", "storage"]).await;
+    let user = format!("limited-{number}");
+    allow(plane, &user, &namespace, &roles.join("\n---\n")).await;
+    let provider = limited(shared, plane, &user, &namespace).await;
     do_everything(&provider, &objects, class).await;
     let wanted = format!("the cluster does not allow `{right}`; bind what `mapwright rbac` prints");
     let health = async || {
@@ -191,7 +203,10 @@ async fn without_any_one_verb_health_and_log_name_the_verb_and_the_resource() {
     let printed = text(&mapwright(&["rbac", "--namespace", "NAMESPACE"]).stdout);
     let roles: Vec<Value> =
         serde_yaml::Deserializer::from_str(&printed).map(|role| Value::deserialize(role).unwrap()).collect();
-    let cluster = Objects::cluster(shared.client().await.unwrap());
+    // A user each: what is bound for the whole cluster would help the others.
+    let users = (0..60).map(|number| format!("limited-{number}")).collect();
+    let plane = &ControlPlane::start_with(Setup { users, ..Setup::default() }).await.unwrap();
+    let cluster = Objects::cluster(plane.client().await.unwrap());
     let class = format!("grows-without-{}", std::process::id());
     let storage_class = json!({ "metadata": { "name": class }, "provisioner": "example.org/none", "allowVolumeExpansion": true });
     cluster.create(&Kind::STORAGE_CLASS, storage_class).await.unwrap();
@@ -200,7 +215,7 @@ async fn without_any_one_verb_health_and_log_name_the_verb_and_the_resource() {
     let class = &class;
     let tried = stream::iter(left_out.iter().enumerate())
         .map(async |(number, (right, roles))| {
-            names_what_is_missing(shared, number, right, roles, class).await
+            names_what_is_missing(shared, plane, number, right, roles, class).await
         })
         .buffer_unordered(4);
     let complaints: Vec<String> = tried.filter_map(async |tried| tried.err()).collect().await;

@@ -355,3 +355,31 @@ async fn a_stateful_set_mounts_the_claims_of_its_pods_and_is_what_a_scenario_say
     let refused = stage.cluster.post(path, &set("other")).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());
 }
+
+/// Objects lie packed against others of their kind.
+#[tokio::test]
+async fn whatever_is_stored_comes_back_one_by_one_in_a_list_and_in_a_watch() {
+    let fixture = Fixture::start(false).await;
+    let http = fixture.http();
+    let path = "/api/v1/namespaces/default/configmaps";
+    let texts: Vec<String> = [0, 1, 5, 100, 5_000, 9_000, 100_000, 3, 300, 20_000]
+        .map(|length| "a\u{1f980}\"\\".repeat(length))
+        .into();
+    for (number, text) in texts.iter().enumerate() {
+        let map = json!({ "metadata": { "name": format!("m-{number}") }, "data": { "text": text } });
+        let answer = http.post(path, &map).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    let list = http.get(path).await.unwrap().json();
+    let listed: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|map| &map["data"]["text"]).collect();
+    assert_eq!(listed, texts.iter().collect::<Vec<_>>());
+    for (number, text) in texts.iter().enumerate() {
+        let one = http.get(&format!("{path}/m-{number}")).await.unwrap().json();
+        assert_eq!(one["data"]["text"], text.as_str(), "m-{number}");
+    }
+    let watched = http.get(&format!("{path}?watch=true&timeoutSeconds=1")).await.unwrap().text();
+    let seen: Vec<Value> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<&Value> = seen.iter().map(|event| &event["object"]["data"]["text"]).collect();
+    assert_eq!(seen, texts.iter().collect::<Vec<_>>());
+}

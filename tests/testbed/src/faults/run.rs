@@ -93,6 +93,8 @@ pub async fn run(ground: &Ground, plan: &Plan, seeded: &str, limit: Duration) ->
         .env("DCM_REGISTRATION_URL", &ground.registry.url())
         .env("SP_MONITOR_DEBOUNCE_MS", "50")
         .env("SP_SERVER_REQUEST_TIMEOUT", "3s")
+        // Stale lists are among the faults, and only a page can be stale.
+        .env("SP_K8S_STREAMING_LISTS", "false")
         .env(SEEDED, seeded);
     bystander(&objects, &board).await?;
     let provider = launch.start().await?;
