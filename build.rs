@@ -1,6 +1,5 @@
 //! Tells the program which commit it was built from: a release alone, since a build for development would be
 //! compiled anew at each commit.
-#![expect(clippy::print_stdout, reason = "cargo listens on standard output")]
 
 use std::env;
 use std::process::Command;

@@ -40,17 +40,7 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
         statuses: &[405, 406, 500, 503],
     });
     parts.paths.insert("/health".to_owned(), health);
-    for (path, id, summary, description) in PROBES {
-        let parameters = &[];
-        let (schema, statuses) = (
-            json!({ "type": "object", "required": ["status"], "properties": { "status": { "const": "ok" } } }),
-            &[405, 406, 500, 503],
-        );
-        let problems = &problems;
-        let probe =
-            read(Read { id, tag: PROVIDER, summary, description, parameters, schema, problems, statuses });
-        parts.paths.insert(path.to_owned(), probe);
-    }
+    probes(parts, &problems);
     let mut metrics = read(Read {
         id: "GetMetrics",
         tag: PROVIDER,
@@ -77,6 +67,19 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
     parts.paths.insert(format!("{BASE}/openapi.json"), document);
     parts.schemas.insert("provider-health".to_owned(), schemas::provider_health(services));
     problems.describe(parts);
+}
+
+fn probes(parts: &mut Parts, problems: &Problems<'_>) {
+    for (path, id, summary, description) in PROBES {
+        let parameters = &[];
+        let (schema, statuses) = (
+            json!({ "type": "object", "required": ["status"], "properties": { "status": { "const": "ok" } } }),
+            &[405, 406, 500, 503],
+        );
+        let probe =
+            read(Read { id, tag: PROVIDER, summary, description, parameters, schema, problems, statuses });
+        parts.paths.insert(path.to_owned(), probe);
+    }
 }
 
 /// The paths of one service type.
