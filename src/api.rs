@@ -13,6 +13,7 @@ use crate::cluster::{Cluster, WatchHealth};
 use crate::engine::format::Operation;
 use crate::engine::problem::Problem;
 use crate::engine::service::Service;
+use crate::files::reread::Standing;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
 use crate::leader::Leadership;
 use crate::metrics::{Exposition, Kind::Gauge};
@@ -29,8 +30,12 @@ pub struct Api {
     revisions: watch::Receiver<Revisions>,
     /// Raised when the process has been asked to end.
     stopping: watch::Receiver<bool>,
+    standings: Standings,
     started: Instant,
 }
+
+/// How the files stand by which callers are known, asked anew each time.
+pub type Standings = Box<dyn Fn() -> Vec<(&'static str, Standing)> + Send + Sync>;
 
 /// One service type, with the states that its health shows.
 pub struct Served {
@@ -46,9 +51,10 @@ impl Api {
         services: Vec<Served>,
         cluster: Cluster,
         revisions: watch::Receiver<Revisions>,
+        standings: Standings,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        Self { services, cluster, revisions, stopping, started: Instant::now() }
+        Self { services, cluster, revisions, standings, stopping, started: Instant::now() }
     }
 
     fn served(&self, collection: &str) -> Result<&Served, Problem> {
@@ -182,6 +188,7 @@ impl Resources for Api {
         self.revisions.borrow().figures(&mut page);
         figures::of_types(&mut page, &self.services);
         figures::of_watches(&mut page, &self.services);
+        figures::of_files(&mut page, &(self.standings)());
         page.finish()
     }
 
@@ -216,6 +223,8 @@ impl Resources for Api {
         let sick = entries.iter().filter(|entry| entry.get("status") != Some(&json!("healthy")));
         let faults: Vec<String> =
             sick.filter_map(|entry| Some(format!("see {}", entry.get("type")?))).collect();
+        let files = (self.standings)().into_iter().filter_map(|(_, standing)| standing.complaint);
+        let faults: Vec<String> = faults.into_iter().chain(files).collect();
         let mut health = self.document("k8s-service-provider.dcm.io/health", &faults);
         health.insert("services".to_owned(), entries.into_iter().map(Value::Object).collect());
         Value::Object(health)

@@ -1,6 +1,7 @@
 //! The only wiring: reads, builds, spawns, and ends everything in order.
 
 mod dev;
+mod doors;
 mod reload;
 mod simulate;
 
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::api::{Api, Served};
-use crate::bus::{Bus, Credentials, Options, Tls};
+use crate::bus::{self, Bus, Credentials, Options, Tls};
 use crate::cluster::{Cluster, ConnectOptions, Lease, RecordStore};
 use crate::engine::format::SettingKind;
 use crate::engine::names::dns_label;
@@ -26,10 +27,13 @@ use crate::leader::{self, Leadership};
 use crate::monitor::{self, MonitorSettings, MonitorState};
 use crate::provider::{InUse, Provider};
 use crate::provision::{KEY_MARKER, PageTokens};
-use crate::registry::{self, Metadata, Registration, RegistryState, Resources};
+use crate::registry::{self, Metadata, Registration, RegistryState, Resources, Terms};
 use crate::revision::{Revisions, Unfit};
-use crate::settings::{self, DeclaredSetting, Faults, ProviderSettings, Secret, Settings, Sources};
+use crate::settings::{
+    self, DeclaredSetting, Faults, ProviderSettings, Registry, Secret, Settings, SignIn, Sources,
+};
 use crate::traces;
+use doors::Doors;
 use reload::{Loaded, Reload};
 
 /// No call to the API server takes longer than this, whatever a request may take.
@@ -66,6 +70,18 @@ impl fmt::Display for StartError {
     }
 }
 
+/// The settings that `serve` would run with, without a secret in them.
+pub fn print_settings(
+    options: ServeOptions,
+    environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+) -> Result<String, StartError> {
+    let loaded = Loaded::read(options.root, options.types)?;
+    let file = read_config(options.config)?;
+    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+    let print = |sources: &Sources<'_>| Settings::print(sources).map_err(StartError::Settings);
+    with_sources(&loaded.services, file, &environment, true, print)
+}
+
 /// Serves until the process is asked to end.
 pub async fn serve(
     options: ServeOptions,
@@ -75,13 +91,15 @@ pub async fn serve(
     let loaded = Loaded::read(options.root, options.types)?;
     let settings_of = settings_of(options.config, Box::new(environment), true)?;
     let settings = settings_of(&loaded.services)?;
-    let cluster = connect_cluster(&settings).await?;
-    let bus = connect_bus(&settings).await?;
+    let (cluster, bus) = (connect_cluster(&settings).await, connect_bus(&settings).await);
+    let doors = Doors::open(&settings, cluster.as_ref().ok());
+    // Each of them opens files, and all that is wrong with them is told at once.
+    let (cluster, bus, doors) = all(cluster, bus, doors)?;
     let listener = listen(&settings).await?;
     let identity = identity(&listener);
     let (end, ended) = watch::channel(false);
     let exporting = tokio::spawn(export(traces, settings.clone(), identity.clone(), ended));
-    let running = Running::start(loaded, settings_of, settings, bus, cluster, &identity)?;
+    let running = Running::start(loaded, settings_of, settings, bus, cluster, doors, &identity)?;
     let served = running.until_asked_to_end(listener).await;
     end.send_replace(true);
     let _ = exporting.await;
@@ -100,6 +118,21 @@ async fn export(spans: traces::Source, settings: Settings, identity: String, end
     traces::export(spans, registry::client(url), url, &resource, until(ended)).await;
 }
 
+fn all<A, B, C>(
+    one: Result<A, StartError>,
+    other: Result<B, StartError>,
+    third: Result<C, StartError>,
+) -> Result<(A, B, C), StartError> {
+    match (one, other, third) {
+        (Ok(one), Ok(other), Ok(third)) => Ok((one, other, third)),
+        (one, other, third) => {
+            let faults = [one.err(), other.err(), third.err()];
+            let faults: Vec<String> = faults.iter().flatten().map(ToString::to_string).collect();
+            Err(StartError::Other(faults.join("\n")))
+        }
+    }
+}
+
 /// The variables of whoever started the process.
 type Environment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -112,18 +145,19 @@ fn settings_of(
     environment: Environment,
     complete: bool,
 ) -> Result<SettingsOf, StartError> {
-    let file = match config {
-        None => None,
-        Some(path) => {
-            let text = std::fs::read_to_string(&path);
-            let unreadable = |error| StartError::Unreadable(Unreadable { path: path.clone(), error });
-            Some((path.display().to_string(), text.map_err(unreadable)?))
-        }
-    };
+    let file = read_config(config)?;
     Ok(Box::new(move |services| {
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         read_settings(services, file, &environment, complete)
     }))
+}
+
+/// Name and text of `provider.toml`, where one is given.
+fn read_config(config: Option<PathBuf>) -> Result<Option<(String, String)>, StartError> {
+    let Some(path) = config else { return Ok(None) };
+    let text = std::fs::read_to_string(&path);
+    let unreadable = |error| StartError::Unreadable(Unreadable { path: path.clone(), error });
+    Ok(Some((path.display().to_string(), text.map_err(unreadable)?)))
 }
 
 fn read_settings(
@@ -132,10 +166,20 @@ fn read_settings(
     environment: &dyn Fn(&str) -> Option<String>,
     complete: bool,
 ) -> Result<Settings, StartError> {
+    let read = |sources: &Sources<'_>| Settings::read(sources).map_err(StartError::Settings);
+    with_sources(services, file, environment, complete, read)
+}
+
+fn with_sources<T>(
+    services: &[Arc<Service>],
+    file: Option<(&str, &str)>,
+    environment: &dyn Fn(&str) -> Option<String>,
+    complete: bool,
+    read: impl FnOnce(&Sources<'_>) -> T,
+) -> T {
     let types: Vec<String> = services.iter().map(|service| service.service_type.clone()).collect();
     let declared: Vec<DeclaredSetting> = services.iter().flat_map(|service| declared(service)).collect();
-    let sources = Sources { environment, file, service_types: &types, declared: &declared, complete };
-    Settings::read(&sources).map_err(StartError::Settings)
+    read(&Sources { environment, file, service_types: &types, declared: &declared, complete })
 }
 
 fn declared(service: &Service) -> Vec<DeclaredSetting> {
@@ -169,13 +213,14 @@ async fn connect_cluster(settings: &Settings) -> Result<Cluster, StartError> {
 
 async fn connect_bus(settings: &Settings) -> Result<Bus, StartError> {
     let bus = &settings.bus;
-    let credentials = match (&bus.credentials_file, &bus.token, &bus.user, &bus.password) {
-        (Some(file), ..) => Credentials::File(file.clone()),
-        (_, Some(token), ..) => Credentials::Token(token.reveal().to_owned()),
-        (_, _, Some(user), Some(password)) => {
-            Credentials::UserPassword { user: user.clone(), password: password.reveal().to_owned() }
+    let credentials = match &bus.sign_in {
+        SignIn::Url => Credentials::Url,
+        SignIn::Token(token) => Credentials::Token(held(token)),
+        SignIn::User { name, password } => {
+            Credentials::UserPassword { user: name.clone(), password: held(password) }
         }
-        _ => Credentials::Url,
+        SignIn::Nkey(path) => Credentials::Nkey(path.clone()),
+        SignIn::Credentials(path) => Credentials::File(path.clone()),
     };
     let pair = bus.tls_certificate.clone().zip(bus.tls_key.clone());
     let options = Options {
@@ -186,6 +231,13 @@ async fn connect_bus(settings: &Settings) -> Result<Bus, StartError> {
         deadline: settings.server.request_timeout.min(Duration::from_secs(5)),
     };
     Bus::connect(options).await.map_err(|error| StartError::Other(error.to_string()))
+}
+
+fn held(secret: &settings::Held) -> bus::Held {
+    match secret {
+        settings::Held::Here(secret) => bus::Held::Here(secret.reveal().to_owned()),
+        settings::Held::File(path) => bus::Held::File(path.clone()),
+    }
 }
 
 fn provider_settings<'s>(settings: &'s Settings, service: &Service) -> Option<&'s ProviderSettings> {
@@ -211,6 +263,7 @@ async fn listen(settings: &Settings) -> Result<TcpListener, StartError> {
 /// Everything that runs beside the accept loop.
 struct Running {
     api: Arc<Api>,
+    doors: Doors,
     bus: Bus,
     settings: Arc<Settings>,
     monitors: JoinSet<()>,
@@ -232,6 +285,7 @@ impl Running {
         settings: Settings,
         bus: Bus,
         cluster: Cluster,
+        doors: Doors,
         identity: &str,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(settings);
@@ -266,9 +320,10 @@ impl Running {
             registrations.push((in_use.clone(), tell_registry));
             services.push(Served { in_use, tokens: tokens.clone(), monitor, registry, leadership });
         }
-        let api = Arc::new(Api::new(services, cluster, revisions.clone(), told));
+        let api = Arc::new(Api::new(services, cluster, revisions.clone(), doors.standings(), told));
         Ok(Self {
             api,
+            doors,
             bus,
             settings,
             monitors,
@@ -285,11 +340,15 @@ impl Running {
     /// HTTP first, then the registry; at the end HTTP drains, then the monitors flush.
     async fn until_asked_to_end(mut self, listener: TcpListener) -> Result<(), StartError> {
         let limits = limits(&self.settings);
-        let service = http::service(self.api.clone(), &limits);
+        let Doors { access, tls } = self.doors.clone();
+        let service = http::service(self.api.clone(), access, &limits);
         if let Ok(address) = listener.local_addr() {
-            tracing::info!(%address, "serving");
+            tracing::info!(%address, tls = tls.is_some(), "serving");
         }
-        let server = tokio::spawn(http::run(listener, service, limits, until(self.stop.subscribe())));
+        self.doors.warn(&self.settings);
+        let mut looking = JoinSet::new();
+        looking.spawn(self.doors.clone().look());
+        let server = tokio::spawn(http::run(listener, tls, service, limits, until(self.stop.subscribe())));
         let registrations = std::mem::take(&mut self.registrations);
         let mut registering = register(registrations, &self.settings, &self.stop);
         let reloading = tokio::spawn(self.reload.run(until(self.stop.subscribe())));
@@ -307,9 +366,11 @@ impl Running {
         while self.monitors.join_next().await.is_some() {}
         self.flushed.send_replace(true);
         while self.leaders.join_next().await.is_some() {}
-        registering.shutdown().await;
+        // Each ends with its own deadline once it is told to.
+        while registering.join_next().await.is_some() {}
         // It holds the watches, which the monitors needed to the last.
         let _ = reloading.await;
+        looking.shutdown().await;
         self.bus.close().await;
         ended.map_err(StartError::Other)
     }
@@ -321,9 +382,11 @@ fn register(
     stop: &watch::Sender<bool>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let Some(url) = settings.registry.url.clone() else { return tasks };
+    let Some(base_url) = settings.registry.url.clone() else { return tasks };
+    let Registry { interval, deregister, .. } = settings.registry;
+    let terms = Terms { base_url, interval, deregister };
     for (in_use, state) in registrations {
-        tasks.spawn(keep_registered(in_use, settings.clone(), url.clone(), state, stop.subscribe()));
+        tasks.spawn(keep_registered(in_use, settings.clone(), terms.clone(), state, stop.subscribe()));
     }
     tasks
 }
@@ -332,7 +395,7 @@ fn register(
 async fn keep_registered(
     mut in_use: InUse,
     settings: Arc<Settings>,
-    url: String,
+    terms: Terms,
     state: watch::Sender<RegistryState>,
     stopped: watch::Receiver<bool>,
 ) {
@@ -340,7 +403,7 @@ async fn keep_registered(
         let Some(body) = registration(&settings, &in_use.borrow_and_update().service) else { return };
         let (said, stop) = (body.clone(), until(stopped.clone()));
         tokio::select! {
-            () = registry::run(body, &url, settings.registry.interval, state.clone(), stop) => return,
+            () = registry::run(body, &terms, state.clone(), stop) => return,
             () = says_another(&mut in_use, &settings, &said) => {}
         }
     }
@@ -387,8 +450,11 @@ fn limits(settings: &Settings) -> Limits {
     Limits {
         request: server.request_timeout,
         drain: server.shutdown_timeout,
-        body_read: server.read_timeout.unwrap_or(base.body_read),
-        idle: server.idle_timeout.unwrap_or(base.idle),
+        // However long bodies may take, a head is a few lines.
+        header_read: server.read_timeout.unwrap_or(base.header_read).min(base.header_read),
+        body_read: server.read_timeout,
+        write: server.write_timeout,
+        idle: server.idle_timeout,
         ..base
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-pub use credentials::Credentials;
+pub use credentials::{Credentials, Held};
 pub use error::{BusError, BusErrorKind};
 pub use ledger_store::{LedgerStore, Stored};
 

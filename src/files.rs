@@ -1,6 +1,7 @@
 //! Reads a mapping root into memory, and notices that it changed: the only room that opens mapping files.
 
 pub mod change;
+pub mod reread;
 
 use std::collections::BTreeMap;
 use std::fs;

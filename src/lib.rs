@@ -11,6 +11,7 @@
 //! - [`settings`]: environment and file become [`settings::Settings`]. Starts nothing.
 //! - [`api`], [`openapi`]: the resources that REST shows, and their description.
 //! - [`http`]: the accept loop, routes and problem documents. Decides nothing about a service type.
+//! - [`access`]: who may call: certificates, tokens. Knows no route.
 //! - [`provision`]: the story of one request. Knows no header and no kind of Kubernetes.
 //! - [`record`]: what makes an id ours. Pure: the clock is an argument.
 //! - [`provider`]: one service type at work: its mapping, its stores, its records.
@@ -32,6 +33,7 @@ mod seeded;
 
 pub use mapwright_engine as engine;
 
+pub mod access;
 pub mod api;
 pub mod app;
 pub mod bus;

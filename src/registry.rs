@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, StatusCode, header};
+use hyper::{Method, Request, StatusCode, header};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_rustls::rustls;
 
 /// The body that DCM's registry takes: one a service type.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -98,6 +99,8 @@ pub enum Then {
 }
 
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
+/// How long the end of a process may wait for the registry.
+const FAREWELL: Duration = Duration::from_secs(2);
 const ANSWER_LIMIT: usize = 64 * 1024;
 /// How much of an answer goes into the log and onto health.
 const QUOTED_LIMIT: usize = 500;
@@ -107,19 +110,35 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 /// A client of HTTP and HTTPS.
 pub type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Registers and renews until `shutdown`. `base_url` holds the API prefix already.
+/// Where a registration is made, and for how long it holds.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// With the API prefix.
+    pub base_url: String,
+    pub interval: Duration,
+    /// Whether it is taken back at the end.
+    pub deregister: bool,
+}
+
+/// Registers and renews until `shutdown`.
 pub async fn run(
     registration: Registration,
-    base_url: &str,
-    interval: Duration,
+    terms: &Terms,
     state: watch::Sender<RegistryState>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let url = format!("{}/providers", base_url.trim_end_matches('/'));
+    let url = format!("{}/providers", terms.base_url.trim_end_matches('/'));
     let body = Bytes::from(serde_json::to_vec(&registration).unwrap_or_default());
     tokio::select! {
         () = shutdown => {}
-        () = keep_registered(&registration, &url, body, interval, &state) => {}
+        () = keep_registered(&registration, &url, body, terms.interval, &state) => {}
+    }
+    let known = match &state.borrow().outcome {
+        Outcome::Registered { id } => id.clone(),
+        _ => None,
+    };
+    if let Some(id) = known.filter(|_| terms.deregister) {
+        deregister(&registration, &format!("{url}/{}", segment(&id))).await;
     }
 }
 
@@ -264,28 +283,57 @@ fn tell(registration: &Registration, outcome: &Outcome, before: &Outcome) {
     }
 }
 
+/// Asks once: the process ends, and a lease that is left ends by itself.
+async fn deregister(registration: &Registration, url: &str) {
+    let Registration { name, service_type, .. } = registration;
+    match send(&client(url), Method::DELETE, url, Bytes::new(), FAREWELL).await {
+        Answer::Replied { status: 200..=299 | 404 | 410, .. } => {
+            tracing::info!(%name, %service_type, "registration taken back");
+        }
+        Answer::Replied { status, body, .. } => {
+            let body = quoted(&body);
+            tracing::warn!(%name, %service_type, status, %body, "the registry does not take the registration back");
+        }
+        Answer::Failed { why } => {
+            tracing::warn!(%name, %service_type, %why, "the registration cannot be taken back");
+        }
+    }
+}
+
+/// An id of the registry as one segment of a path, whatever is in it.
+fn segment(id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
+    let letters = id
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    letters.collect()
+}
+
 async fn post(http: &Http, url: &str, body: Bytes) -> Answer {
-    match timeout(CALL_DEADLINE, exchange(http, url, body)).await {
+    send(http, Method::POST, url, body, CALL_DEADLINE).await
+}
+
+async fn send(http: &Http, method: Method, url: &str, body: Bytes, deadline: Duration) -> Answer {
+    match timeout(deadline, exchange(http, method, url, body)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             Answer::Failed { why: format!("cannot reach the registry at {}: {}", shown(url), chain(&*error)) }
         }
         Err(_) => Answer::Failed {
-            why: format!(
-                "the registry at {} did not answer within {} s",
-                shown(url),
-                CALL_DEADLINE.as_secs()
-            ),
+            why: format!("the registry at {} did not answer within {} s", shown(url), deadline.as_secs()),
         },
     }
 }
 
 async fn exchange(
     http: &Http,
+    method: Method,
     url: &str,
     body: Bytes,
 ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-    let request = Request::post(url)
+    let request = Request::builder()
+        .method(method)
+        .uri(url)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, application/problem+json")
         .header(header::USER_AGENT, concat!("mapwright/", env!("CARGO_PKG_VERSION")))

@@ -6,6 +6,7 @@
 mod fault;
 mod file;
 mod form;
+mod print;
 mod providers;
 mod reader;
 mod schema;
@@ -64,6 +65,27 @@ pub struct Server {
     pub read_timeout: Option<Duration>,
     pub write_timeout: Option<Duration>,
     pub idle_timeout: Option<Duration>,
+    pub tls: Option<ServerTls>,
+    pub access: Access,
+}
+
+/// PEM files for TLS of the server.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub client_authority: Option<PathBuf>,
+}
+
+/// Who may call. Without any way to prove who one is, everybody may.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Names in certificates of clients; empty where every certificate of the authority will do.
+    pub client_names: Option<Vec<String>>,
+    pub tokens_file: Option<PathBuf>,
+    pub token_review: bool,
+    pub token_audiences: Vec<String>,
+    pub allow_unauthenticated: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -81,13 +103,31 @@ pub struct Cluster {
 pub struct Bus {
     /// URLs; each may hold a password. Empty where there is no bus.
     pub servers: Vec<Secret>,
-    pub token: Option<Secret>,
-    pub user: Option<String>,
-    pub password: Option<Secret>,
-    pub credentials_file: Option<PathBuf>,
+    pub sign_in: SignIn,
     pub tls_authority: Option<PathBuf>,
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
+}
+
+/// How the process proves to NATS who it is. Files are read at each connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignIn {
+    /// By what stands in the URLs, if anything does.
+    Url,
+    Token(Held),
+    User {
+        name: String,
+        password: Held,
+    },
+    Nkey(PathBuf),
+    Credentials(PathBuf),
+}
+
+/// Where a secret is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    Here(Secret),
+    File(PathBuf),
 }
 
 #[derive(Debug, Clone)]
@@ -101,6 +141,8 @@ pub struct Registry {
     /// With the API prefix, without a slash at the end. None where there is no registry.
     pub url: Option<String>,
     pub interval: Duration,
+    /// Whether the registration is taken back when the process ends.
+    pub deregister: bool,
     pub region: Option<String>,
     pub zone: Option<String>,
     pub total_cpu: Option<String>,
@@ -177,6 +219,16 @@ pub struct Secret(String);
 impl Settings {
     /// Reads everything, or names everything that is wrong.
     pub fn read(sources: &Sources<'_>) -> Result<Self, Faults> {
+        Self::and_print(sources).map(|(settings, _)| settings)
+    }
+
+    /// What [`Settings::read`] reads, written as a provider.toml that says where each setting comes from. No
+    /// secret is in it.
+    pub fn print(sources: &Sources<'_>) -> Result<String, Faults> {
+        Self::and_print(sources).map(|(_, text)| text)
+    }
+
+    fn and_print(sources: &Sources<'_>) -> Result<(Self, String), Faults> {
         let mut faults = Vec::new();
         let file = sources
             .file
@@ -185,15 +237,27 @@ impl Settings {
         let settings = reader.settings();
         // Two mappings that want the same variable would otherwise complain twice.
         let mut named: Vec<Fault> = Vec::new();
-        for fault in reader.faults {
+        for fault in std::mem::take(&mut reader.faults) {
             if !named.contains(&fault) {
                 named.push(fault);
             }
         }
         match settings {
-            Some(settings) if named.is_empty() => Ok(settings),
+            Some(settings) if named.is_empty() => {
+                let text = print::print(&reader, &settings.providers);
+                Ok((settings, text))
+            }
             _ => Err(Faults(named)),
         }
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Whether there is a way to prove who one is.
+    pub fn proves(&self) -> bool {
+        self.client_names.is_some() || self.tokens_file.is_some() || self.token_review
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Served;
 use crate::cluster::WatchHealth;
+use crate::files::reread::Standing;
 use crate::metrics::{
     Exposition,
     Kind::{Counter, Gauge},
@@ -74,4 +75,20 @@ pub(super) fn of_watches(page: &mut Exposition, services: &[Served]) {
 
 fn count(number: usize) -> u64 {
     number.try_into().unwrap_or(u64::MAX)
+}
+
+/// What became of changed certificates and tokens.
+pub(super) fn of_files(page: &mut Exposition, standings: &[(&'static str, Standing)]) {
+    let mut each = |name, kind, help, value: &dyn Fn(&Standing) -> u64| {
+        let mut family = page.family(name, kind, help);
+        for (of, standing) in standings {
+            family.figure(&[("files", of)], value(standing));
+        }
+    };
+    let taken = "Changes of files that were taken into use.";
+    each("mapwright_files_taken_total", Counter, taken, &|files| files.taken);
+    let refusals = "Changes of files that were refused.";
+    each("mapwright_files_refused_total", Counter, refusals, &|files| files.refused);
+    let refused = "1 while files are refused, and older ones in use.";
+    each("mapwright_files_refused", Gauge, refused, &|files| files.complaint.is_some().into());
 }

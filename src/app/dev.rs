@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::{
-    Environment, Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared,
+    Doors, Environment, Loaded, Running, SettingsOf, StartError, connect_bus, connect_cluster, declared,
     read_settings,
 };
 use crate::bus::{Bus, Message};
@@ -92,9 +92,10 @@ impl Dev {
             |service: &Service| samples(&service.schema.document).into_iter().next().unwrap_or_default();
         let collections =
             loaded.services.iter().map(|service| (service.collection.clone(), simplest(service))).collect();
+        let doors = Doors::open(&settings, Some(&cluster))?;
         let listener = bind(options.port, "--port").await?;
         let rest = address_of(&listener)?;
-        let running = Running::start(loaded, settings_of, settings, bus, cluster, IDENTITY)?;
+        let running = Running::start(loaded, settings_of, settings, bus, cluster, doors, IDENTITY)?;
         Ok(Self {
             rest,
             cluster: cluster_address,

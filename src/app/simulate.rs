@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::{Loaded, Running, limits, read_settings};
+use super::{Doors, Loaded, Running, limits, read_settings};
 use crate::api::Api;
 use crate::bus::{Bus, Message};
 use crate::clock::Simulated;
@@ -237,13 +237,15 @@ fn start(
     let same = settings.clone();
     let settings_of = Box::new(move |_: &[Arc<Service>]| Ok(same.clone()));
     let loaded = Loaded::of(services);
-    let running = Running::start(loaded, settings_of, settings, bus, cluster, &story.identity.provider);
+    let (doors, identity) = (Doors::default(), &story.identity.provider);
+    let running = Running::start(loaded, settings_of, settings, bus, cluster, doors, identity);
     running.map(|running| (running, arriving)).map_err(|error| error.to_string())
 }
 
 /// The way to the REST surface: all of it but the socket.
 fn asking(running: &Running) -> Ask {
-    let service = http::service::<Api, Full<Bytes>>(running.api.clone(), &limits(&running.settings));
+    let (access, limits) = (Arc::default(), limits(&running.settings));
+    let service = http::service::<Api, Full<Bytes>>(running.api.clone(), access, &limits);
     Box::new(move |method, path, body| {
         let builder = Request::builder().method(method).uri(format!("/api/v1alpha1{path}"));
         let request = match body {

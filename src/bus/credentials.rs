@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_nats::{Auth, AuthError, ConnectOptions, ServerAddr};
+use nkeys::KeyPair;
 
 use super::{BusError, BusErrorKind};
 
@@ -11,12 +12,20 @@ use super::{BusError, BusErrorKind};
 pub enum Credentials {
     /// None, or what the first URL carries (`nats://user:password@host`).
     Url,
-    Token(String),
+    Token(Held),
     UserPassword {
         user: String,
-        password: String,
+        password: Held,
     },
-    /// A file of the form that `nsc` writes. Read at each connect, so that a rotated one is picked up.
+    /// A file with the seed of an nkey.
+    Nkey(PathBuf),
+    /// A file of the form that `nsc` writes.
+    File(PathBuf),
+}
+
+/// Where a secret is. A file is read at each connect, so that a rotated one is picked up.
+pub enum Held {
+    Here(String),
     File(PathBuf),
 }
 
@@ -24,22 +33,64 @@ pub(super) fn connect_options(
     credentials: Credentials,
     servers: &[ServerAddr],
 ) -> Result<ConnectOptions, BusError> {
-    Ok(match credentials {
-        Credentials::Url => from_url(servers),
-        Credentials::Token(token) => ConnectOptions::with_token(token),
-        Credentials::UserPassword { user, password } => {
-            ConnectOptions::with_user_and_password(user, password)
+    if let Credentials::Url = credentials {
+        return Ok(from_url(servers));
+    }
+    // A file that is wrong now is a mistake of the start; one that is wrong later is tried again.
+    credentials.answer(b"").map_err(|detail| BusError::new(BusErrorKind::Options, detail))?;
+    let credentials = Arc::new(credentials);
+    Ok(ConnectOptions::with_auth_callback(move |nonce| {
+        let credentials = Arc::clone(&credentials);
+        async move { credentials.answer(&nonce).map_err(AuthError::new) }
+    }))
+}
+
+impl Credentials {
+    /// What is said to a server that sent this nonce. Files are small and read once a connect, so they are
+    /// read in place.
+    fn answer(&self, nonce: &[u8]) -> Result<Auth, String> {
+        let mut auth = Auth::new();
+        match self {
+            Self::Url => {}
+            Self::Token(token) => auth.token = Some(token.read()?),
+            Self::UserPassword { user, password } => {
+                auth.username = Some(user.clone());
+                auth.password = Some(password.read()?);
+            }
+            Self::Nkey(path) => {
+                let text = read(path)?;
+                let pair = key_pair(text.trim(), path)?;
+                auth.nkey = Some(pair.public_key());
+                auth.signature = Some(sign(&pair, nonce, path)?);
+            }
+            Self::File(path) => {
+                let text = read(path)?;
+                let block = |title: &str| {
+                    let missing = || format!("{} has no block `{title}`", path.display());
+                    below(&text, title).ok_or_else(missing)
+                };
+                let pair = key_pair(block("USER NKEY SEED")?, path)?;
+                auth.jwt = Some(block("NATS USER JWT")?.to_owned());
+                auth.signature = Some(sign(&pair, nonce, path)?);
+            }
         }
-        Credentials::File(path) => {
-            // A file that is wrong now is a mistake of the start; one that is wrong later is tried again.
-            sign_in(&path, b"").map_err(|detail| BusError::new(BusErrorKind::Options, detail))?;
-            let path = Arc::new(path);
-            ConnectOptions::with_auth_callback(move |nonce| {
-                let path = Arc::clone(&path);
-                async move { sign_in(&path, &nonce).map_err(AuthError::new) }
-            })
+        Ok(auth)
+    }
+}
+
+impl Held {
+    fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Here(text) => Ok(text.clone()),
+            Self::File(path) => {
+                let text = read(path)?;
+                match text.trim() {
+                    "" => Err(format!("{} is empty, and should hold what signs in to NATS", path.display())),
+                    text => Ok(text.to_owned()),
+                }
+            }
         }
-    })
+    }
 }
 
 /// async-nats leaves the user part of a URL alone; every other client honours it.
@@ -54,22 +105,19 @@ fn from_url(servers: &[ServerAddr]) -> ConnectOptions {
     }
 }
 
-/// Answers the server's nonce with the user's token and signature. The file is small and read once a
-/// connect, so it is read in place.
-fn sign_in(path: &Path, nonce: &[u8]) -> Result<Auth, String> {
+fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read the NATS credentials file {shown}: {error}"))?;
-    let block = |title: &str| {
-        below(&text, title).ok_or_else(|| format!("the NATS credentials file {shown} has no block `{title}`"))
-    };
-    let pair = nkeys::KeyPair::from_seed(block("USER NKEY SEED")?)
-        .map_err(|_| format!("the seed in the NATS credentials file {shown} is not one"))?;
-    let mut auth = Auth::new();
-    auth.jwt = Some(block("NATS USER JWT")?.to_owned());
-    let signature = pair.sign(nonce);
-    auth.signature = Some(signature.map_err(|_| format!("the seed in {shown} cannot sign"))?);
-    Ok(auth)
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {shown}, which should hold what signs in to NATS: {error}"))
+}
+
+fn key_pair(seed: &str, path: &Path) -> Result<KeyPair, String> {
+    let unfit = |_| format!("the seed in {} is not that of an nkey", path.display());
+    KeyPair::from_seed(seed).map_err(unfit)
+}
+
+fn sign(pair: &KeyPair, nonce: &[u8], path: &Path) -> Result<Vec<u8>, String> {
+    pair.sign(nonce).map_err(|_| format!("the seed in {} cannot sign", path.display()))
 }
 
 /// The line below `-----BEGIN title-----`.

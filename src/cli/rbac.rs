@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::offline::{Root, Stop, compile, open};
 use super::{End, result};
-use crate::cluster::own_rights;
+use crate::cluster::{own_rights, review_rights};
 use crate::engine::diagnostic::Findings;
 use crate::engine::kinds::Kinds;
 use crate::engine::rights::Right;
@@ -28,6 +28,9 @@ pub(super) struct Arguments {
     /// The name of the Role; the ClusterRole's begins with it.
     #[arg(long, default_value = "mapwright")]
     name: String,
+    /// Add what `SP_SERVER_TOKEN_REVIEW=true` needs.
+    #[arg(long)]
+    token_review: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> End {
@@ -68,7 +71,8 @@ fn roles(arguments: &Arguments) -> Result<String, Stop> {
     if rows.is_empty() {
         return Err(Stop::usage(format!("there is no mapping in {}", arguments.root.root.display())));
     }
-    for own in own_rights() {
+    let reviews = if arguments.token_review { review_rights() } else { Vec::new() };
+    for own in own_rights().into_iter().chain(reviews) {
         let kind = KindRef { api_version: own.resource.api_version, kind: own.resource.kind };
         let right = Right { kind, verb: own.verb, because: own.because.to_owned() };
         add(&mut rows, &kinds, right, own.own_namespace.then(|| arguments.namespace.clone()))?;

@@ -29,16 +29,27 @@ pub(super) struct Arguments {
     /// A file with settings, and with a [[provider]] table for each type.
     #[arg(long)]
     config: Option<PathBuf>,
+    /// Print the settings that would hold, with secrets masked, and serve nothing.
+    #[arg(long)]
+    print_settings: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> End {
-    let traces = log();
     let options = ServeOptions { types: arguments.types, root: arguments.root, config: arguments.config };
+    let environment = |name: &str| std::env::var(name).ok();
+    if arguments.print_settings {
+        return end(app::print_settings(options, environment).map(|text| super::result(&text)));
+    }
+    let traces = log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(app::serve(options, |name| std::env::var(name).ok(), traces)),
+        Ok(runtime) => runtime.block_on(app::serve(options, environment, traces)),
         Err(error) => Err(StartError::Other(format!("the runtime does not start: {error}"))),
     };
+    end(ended)
+}
+
+fn end(ended: Result<(), StartError>) -> End {
     match ended {
         Ok(()) => End::Success,
         Err(error) => {

@@ -199,7 +199,11 @@ impl Cluster {
         &self.inner.resources
     }
 
-    async fn call_within(&self, deadline: Duration, request: Request<Vec<u8>>) -> Result<Value, Refusal> {
+    pub(crate) async fn call_within(
+        &self,
+        deadline: Duration,
+        request: Request<Vec<u8>>,
+    ) -> Result<Value, Refusal> {
         let (method, path) = (request.method().as_str(), request.uri().path());
         let span = tracing::debug_span!("cluster", kind = "client", method, path);
         let bytes = within(deadline, async { self.bytes(request).await }).instrument(span).await?;

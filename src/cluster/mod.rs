@@ -12,7 +12,7 @@
 //! hand out short tokens; [`refusal`] says what a failure means; [`resource`] turns a kind into a path;
 //! `missing` remembers which verbs were not allowed; [`objects`] holds the verbs; [`store`] remembers what [`watch`] sees, cut down by [`prune`], told on by
 //! [`changes`]; [`record`] keeps one JSON document per instance;
-//! [`lease`] lets one of several replicas lead.
+//! [`lease`] lets one of several replicas lead; [`review`] asks who holds a token.
 
 pub mod changes;
 pub mod connection;
@@ -25,6 +25,7 @@ pub mod prune;
 pub mod record;
 pub mod refusal;
 pub mod resource;
+pub mod review;
 mod rights;
 mod shelf;
 pub mod store;
@@ -39,6 +40,7 @@ pub use prune::Prune;
 pub use record::{RecordStore, Stored, stored};
 pub use refusal::{Cause, Refusal, RefusalKind};
 pub use resource::{Resource, ResourceRef};
-pub use rights::{OwnRight, own_rights};
+pub use review::{Account, Meant};
+pub use rights::{OwnRight, own_rights, review_rights};
 pub use store::{Indexer, ObjectKey, Store};
 pub use watch::{WatchHealth, WatchKey, WatchSpec, Watches};

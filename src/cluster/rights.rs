@@ -37,3 +37,22 @@ pub fn own_rights() -> Vec<OwnRight> {
         OwnRight { own_namespace: true, ..scope },
     ]
 }
+
+/// What it needs besides where callers are known by tokens of the cluster.
+#[must_use]
+pub fn review_rights() -> Vec<OwnRight> {
+    let of = |api_version: &str, kind: &str, because| OwnRight {
+        resource: ResourceRef::new(api_version, kind),
+        verb: "create",
+        because,
+        own_namespace: false,
+    };
+    vec![
+        of("authentication.k8s.io/v1", "TokenReview", "SP_SERVER_TOKEN_REVIEW: who holds a caller's token"),
+        of(
+            "authorization.k8s.io/v1",
+            "SubjectAccessReview",
+            "SP_SERVER_TOKEN_REVIEW: what the holder may ask for",
+        ),
+    ]
+}

@@ -79,6 +79,11 @@ pub fn fingerprint(parts: &[&str]) -> String {
     hex(&digest(parts), 64)
 }
 
+/// SHA-256 of one text and nothing else, as every other tool makes it.
+pub fn sha256(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
 fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -34,6 +34,10 @@ pub struct Fault {
 pub enum ProblemKind {
     /// A fault of body, query or path.
     InvalidArgument,
+    /// Nobody knows who asks.
+    Unauthenticated,
+    /// It is known who asks, and that is not enough.
+    PermissionDenied,
     /// No such instance, action or route.
     NotFound,
     /// The id, or the name where names are unique, is taken.
@@ -84,6 +88,14 @@ impl Problem {
     /// A fault outside the body: of the query, the path or a header.
     pub fn invalid_argument(detail: impl Into<String>) -> Self {
         Self::new(ProblemKind::InvalidArgument, detail)
+    }
+
+    pub fn unauthenticated(detail: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Unauthenticated, detail)
+    }
+
+    pub fn permission_denied(detail: impl Into<String>) -> Self {
+        Self::new(ProblemKind::PermissionDenied, detail)
     }
 
     pub fn not_found(detail: impl Into<String>) -> Self {
@@ -199,8 +211,10 @@ impl Row {
 
 impl ProblemKind {
     /// Every kind, in the order of their statuses.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::InvalidArgument,
+        Self::Unauthenticated,
+        Self::PermissionDenied,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::NotAcceptable,
@@ -230,6 +244,8 @@ impl ProblemKind {
     fn row(self) -> Row {
         let (status, suffix, code, title) = match self {
             Self::InvalidArgument => (400, "invalid-argument", "INVALID_ARGUMENT", "Invalid argument"),
+            Self::Unauthenticated => (401, "unauthenticated", "UNAUTHENTICATED", "Unauthenticated"),
+            Self::PermissionDenied => (403, "permission-denied", "PERMISSION_DENIED", "Permission denied"),
             Self::NotFound => (404, "not-found", "NOT_FOUND", "Not found"),
             Self::AlreadyExists => (409, "already-exists", "ALREADY_EXISTS", "Already exists"),
             Self::FailedPrecondition => {

@@ -7,12 +7,13 @@ pub const ANSWER: [&str; 5] = ["id", "path", "status", "status_message", "create
 pub const COLLECTION: &str = "health";
 
 /// Environment variables that set up the provider itself.
-pub const VARIABLES: [&str; 37] = [
+pub const VARIABLES: [&str; 49] = [
     "SP_NAME",
     "SP_DISPLAY_NAME",
     "SP_ENDPOINT",
     "DCM_REGISTRATION_URL",
     "SP_REGISTRATION_INTERVAL",
+    "SP_DEREGISTER",
     "SP_REGION",
     "SP_ZONE",
     "SP_RESOURCES_TOTAL_CPU",
@@ -20,8 +21,11 @@ pub const VARIABLES: [&str; 37] = [
     "SP_RESOURCES_TOTAL_STORAGE",
     "SP_NATS_URL",
     "SP_NATS_TOKEN",
+    "SP_NATS_TOKEN_FILE",
     "SP_NATS_USER",
     "SP_NATS_PASSWORD",
+    "SP_NATS_PASSWORD_FILE",
+    "SP_NATS_NKEY_FILE",
     "SP_NATS_CREDENTIALS_FILE",
     "SP_NATS_TLS_CA",
     "SP_NATS_TLS_CERT",
@@ -29,6 +33,14 @@ pub const VARIABLES: [&str; 37] = [
     "SP_LEDGER_BUCKET",
     "SP_STATE_DIRECTORY",
     "SP_SERVER_ADDRESS",
+    "SP_SERVER_TLS_CERT",
+    "SP_SERVER_TLS_KEY",
+    "SP_SERVER_TLS_CLIENT_CA",
+    "SP_SERVER_TLS_CLIENT_NAMES",
+    "SP_SERVER_TOKENS_FILE",
+    "SP_SERVER_TOKEN_REVIEW",
+    "SP_SERVER_TOKEN_AUDIENCES",
+    "SP_SERVER_ALLOW_UNAUTHENTICATED",
     "SP_SERVER_SHUTDOWN_DELAY",
     "SP_SERVER_SHUTDOWN_TIMEOUT",
     "SP_SERVER_REQUEST_TIMEOUT",

@@ -1,80 +1,94 @@
 //! The accept loop: connections with limits in number, size and time, and an end that lets them finish.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
-use hyper::header::CONNECTION;
-use hyper::service::{Service, service_fn};
-use hyper::{Request, Response, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use tokio::net::{TcpListener, TcpStream};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::Tls;
+use super::connection::Serving;
+use super::pulse::Pulse;
 
 /// Serves until `shutdown` is done, then lets running requests finish within [`Limits::drain`].
 ///
 /// warp's own loop sets no timers, so half a header would hold a connection for ever.
-pub async fn run<S, B>(listener: TcpListener, service: S, limits: Limits, shutdown: impl Future<Output = ()>)
-where
+pub async fn run<S, B>(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    service: S,
+    limits: Limits,
+    shutdown: impl Future<Output = ()>,
+) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>
         + Clone
         + Send
+        + Sync
         + 'static,
-    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
-    let drain = limits.drain;
-    let limits = Arc::new(limits);
     let (closing, closed) = watch::channel(false);
-    let mut connections = JoinSet::new();
+    let serving = Serving { service, limits: Arc::new(limits), tls, closed };
+    let limits = Arc::clone(&serving.limits);
+    let mut open = Open::default();
     let mut shutdown = pin!(shutdown);
     loop {
+        let full = open.tasks.len() >= limits.connections;
+        if full {
+            open.make_room(1);
+        }
         tokio::select! {
             () = &mut shutdown => break,
-            Some(ended) = connections.join_next() => note(ended),
-            // At the limit further clients wait in the kernel's queue, where they cost no descriptor.
-            stream = accept(&listener), if connections.len() < limits.connections => {
-                let limits = Arc::clone(&limits);
-                connections.spawn(serve(stream, service.clone(), limits, closed.clone()));
-            }
+            Some(ended) = open.tasks.join_next_with_id() => open.note(ended),
+            // Where every client is being answered, further ones wait in the kernel's queue, where they cost
+            // no descriptor.
+            () = sleep(FULL), if full => {}
+            accepted = listener.accept(), if !full => match accepted {
+                Ok((stream, _)) => open.spawn(|pulse| serving.clone().serve(stream, pulse)),
+                Err(error) => open.survive(&error).await,
+            },
         }
     }
     drop(listener);
     closing.send_replace(true);
-    let drained = timeout(drain, async {
-        while let Some(ended) = connections.join_next().await {
-            note(ended);
-        }
-    });
-    if drained.await.is_err() {
-        tracing::warn!(connections = connections.len(), "connections cut that did not end in time");
-        connections.shutdown().await;
-    }
+    open.drain(limits.drain).await;
 }
+
+/// How often a full house is looked through for somebody who may go.
+const FULL: Duration = Duration::from_millis(100);
+
+/// How long nobody is accepted after the system refused to.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What one client, and all of them together, may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Open connections at a time.
+    /// Open connections at a time. Of more than that, those that have waited longest for their client go.
     pub connections: usize,
-    /// From the first byte awaited to the end of a request's header. Over HTTP/1 it is also how long a
-    /// connection may be idle between requests.
+    /// From the first byte of a request to the end of its head; from the connection to the end of the first
+    /// head, or of the handshake.
     pub header_read: Duration,
     /// Size of a request's header.
     pub header_bytes: usize,
-    /// How long a connection may be without a request, or go on reading an answer.
-    pub idle: Duration,
+    /// How long a connection may be without a request. None, here and below, is no limit.
+    pub idle: Option<Duration>,
     /// From the end of the header to the end of the body.
-    pub body_read: Duration,
+    pub body_read: Option<Duration>,
     pub body_bytes: usize,
     /// From the end of the header to the answer.
     pub request: Duration,
+    /// From the answer to the moment when its client has taken it.
+    pub write: Option<Duration>,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: u32,
     /// From the shutdown to the last answer.
@@ -85,136 +99,76 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
-            header_read: Duration::from_secs(20),
+            header_read: Duration::from_secs(5),
             header_bytes: 32 << 10,
-            idle: Duration::from_secs(60),
-            body_read: Duration::from_secs(15),
+            idle: Some(Duration::from_secs(60)),
+            body_read: Some(Duration::from_secs(15)),
             body_bytes: 1 << 20,
             request: Duration::from_secs(30),
+            write: Some(Duration::from_secs(60)),
             streams: 100,
             drain: Duration::from_secs(15),
         }
     }
 }
 
-/// The next connection; an error to accept one is never the end of serving.
-async fn accept(listener: &TcpListener) -> TcpStream {
-    let mut pause = Duration::from_millis(10);
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            // The client gave up between its handshake and our call; the next one is unharmed.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
-            // Out of descriptors or memory: an open connection must end first, and asking at once again
-            // would spin.
-            Err(error) => {
-                tracing::warn!(%error, ?pause, "cannot accept a connection; trying again after a pause");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
+/// The connections that are open.
+#[derive(Default)]
+struct Open {
+    tasks: JoinSet<()>,
+    pulses: HashMap<Id, Arc<Pulse>>,
+}
+
+impl Open {
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&mut self, serve: impl FnOnce(Arc<Pulse>) -> F) {
+        let pulse = Pulse::new();
+        let task = self.tasks.spawn(serve(Arc::clone(&pulse)));
+        self.pulses.insert(task.id(), pulse);
+    }
+
+    /// Ends the connections that have waited longest for their clients, so that one who has something to say
+    /// is not kept out by many who have not.
+    fn make_room(&self, places: usize) {
+        let waiting = self.pulses.values().filter_map(|pulse| Some((pulse.waits_since()?, pulse)));
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable_by_key(|(since, _)| *since);
+        for (_, pulse) in waiting.into_iter().take(places) {
+            pulse.make_room();
+        }
+    }
+
+    /// An error to accept a connection is never the end of serving.
+    async fn survive(&self, error: &io::Error) {
+        // The client gave up between its handshake and our call; the next one is unharmed.
+        if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
+            return;
+        }
+        // Out of descriptors or memory: a connection must end first, and asking at once again would spin.
+        tracing::warn!(%error, connections = self.tasks.len(), "cannot accept a connection; trying again");
+        self.make_room(1 + self.tasks.len() / 4);
+        sleep(PAUSE).await;
+    }
+
+    async fn drain(&mut self, patience: Duration) {
+        let drained = timeout(patience, async {
+            while let Some(ended) = self.tasks.join_next_with_id().await {
+                self.note(ended);
             }
+        });
+        if drained.await.is_err() {
+            tracing::warn!(connections = self.tasks.len(), "connections cut that did not end in time");
+            self.tasks.shutdown().await;
         }
     }
-}
 
-/// One connection from its first byte to its last.
-async fn serve<S, B>(stream: TcpStream, service: S, limits: Arc<Limits>, mut closed: watch::Receiver<bool>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send + 'static>,
-    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
-{
-    // An answer is one write; waiting for more to fill a packet would only delay it.
-    let _ = stream.set_nodelay(true);
-    let (running, requests) = watch::channel(0);
-    let running = Arc::new(running);
-    let counted = service_fn(move |request: Request<Incoming>| {
-        let counted = Running::begin(&running);
-        let version = request.version();
-        let answer = service.call(request);
-        async move {
-            let answer = answer.await.map(|response| in_version(version, response));
-            drop(counted);
-            answer
-        }
-    });
-    let protocol = protocol(&limits);
-    let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), counted));
-    let grace = tokio::select! {
-        ended = connection.as_mut() => return note_end(ended),
-        () = quiet(requests, &limits) => limits.request,
-        _ = closed.wait_for(|closed| *closed) => limits.drain,
-    };
-    connection.as_mut().graceful_shutdown();
-    if let Ok(ended) = timeout(grace, connection).await {
-        note_end(ended);
-    }
-}
-
-/// HTTP/1.1 and HTTP/2 on one port, told apart by the first bytes.
-fn protocol(limits: &Limits) -> Builder<TokioExecutor> {
-    // hyper refuses to work with a buffer below its own minimum.
-    let buffer = limits.header_bytes.max(8192);
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read).max_buf_size(buffer);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(u32::try_from(buffer).unwrap_or(u32::MAX))
-        .keep_alive_interval(limits.header_read)
-        .keep_alive_timeout(limits.header_read);
-    builder
-}
-
-/// Returns once the connection has had no request for too long.
-///
-/// This bounds what the protocols' own timers leave open: telling the version apart, the settings of
-/// HTTP/2, an idle HTTP/2 connection, an answer that the client does not read.
-async fn quiet(mut requests: watch::Receiver<usize>, limits: &Limits) {
-    let mut patience = limits.header_read;
-    loop {
-        let busy = *requests.borrow_and_update() > 0;
-        let change = requests.changed();
-        let changed = if busy { Ok(change.await) } else { timeout(patience, change).await };
-        match changed {
-            Ok(Ok(())) => patience = limits.idle,
-            _ => return,
-        }
-    }
-}
-
-/// HTTP/2 has no `Connection` header; its streams end one by one.
-fn in_version<B>(version: Version, mut response: Response<B>) -> Response<B> {
-    if version == Version::HTTP_2 {
-        response.headers_mut().remove(CONNECTION);
-    }
-    response
-}
-
-fn note_end(ended: Result<(), Box<dyn Error + Send + Sync>>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-fn note(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a connection's task failed");
-    }
-}
-
-/// A request that runs; it ends when dropped, also when its connection does.
-struct Running(Arc<watch::Sender<usize>>);
-
-impl Running {
-    fn begin(running: &Arc<watch::Sender<usize>>) -> Self {
-        running.send_modify(|count| *count += 1);
-        Self(Arc::clone(running))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+    fn note(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                tracing::error!(%error, "a connection's task failed");
+                error.id()
+            }
+        };
+        self.pulses.remove(&id);
     }
 }

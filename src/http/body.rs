@@ -24,7 +24,7 @@ pub(super) struct Body {
     pub(super) headers: HeaderMap,
     bytes: Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error>> + Send + Sync>>,
     max_bytes: usize,
-    max_time: Duration,
+    max_time: Option<Duration>,
     rest: Rest,
 }
 
@@ -38,7 +38,12 @@ enum Rest {
 }
 
 impl Body {
-    pub(super) fn new<S, B>(headers: HeaderMap, bytes: S, max_bytes: usize, max_time: Duration) -> Self
+    pub(super) fn new<S, B>(
+        headers: HeaderMap,
+        bytes: S,
+        max_bytes: usize,
+        max_time: Option<Duration>,
+    ) -> Self
     where
         S: Stream<Item = Result<B, warp::Error>> + Send + Sync + 'static,
         B: Buf,
@@ -88,13 +93,14 @@ impl Body {
     async fn read(&mut self, media_types: &[&str]) -> Result<Bytes, Problem> {
         check_encoding(&self.headers)?;
         check_media_type(&self.headers, media_types)?;
-        match tokio::time::timeout(self.max_time, self.collect()).await {
+        let Some(max_time) = self.max_time else { return self.collect().await };
+        match tokio::time::timeout(max_time, self.collect()).await {
             Ok(collected) => collected,
             Err(_) => {
                 self.rest = Rest::Unwanted;
                 Err(Problem::invalid_argument(format!(
                     "the body did not arrive within {} s; send it again, faster",
-                    self.max_time.as_secs()
+                    max_time.as_secs()
                 )))
             }
         }

@@ -1,12 +1,13 @@
 //! Handlers in three moves: from the wire, one call, to the wire.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use mapwright_engine::problem::Problem;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use warp::reply::Response;
@@ -16,6 +17,7 @@ use super::query::Query;
 use super::routes::{self, Route};
 use super::traffic::Traffic;
 use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, negotiate, reply};
+use crate::access::{Access, Caller, Peer};
 use crate::traces::Context;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,6 +27,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// What all handlers share.
 pub(super) struct Server<R> {
     pub(super) resources: Arc<R>,
+    pub(super) access: Arc<Access>,
     pub(super) limits: Limits,
     pub(super) traffic: Traffic,
 }
@@ -34,12 +37,13 @@ pub(super) async fn answer<R: Resources>(
     server: Server<R>,
     method: Method,
     target: Uri,
+    peer: Peer,
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
     let traceparent = body.headers.get(TRACEPARENT).filter(|value| sane(value).is_some()).cloned();
     let span = span(&request_id, traceparent.as_ref().and_then(sane), &method, target.path());
-    let request = Request { method, target, body };
+    let request = Request { method, target, peer, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -64,6 +68,7 @@ fn span(request_id: &str, context: Option<Context>, method: &Method, path: &str)
         path,
         route = Empty,
         instance = Empty,
+        caller = Empty,
         status = Empty,
     )
 }
@@ -76,6 +81,7 @@ fn sane(value: &HeaderValue) -> Option<Context> {
 struct Request {
     method: Method,
     target: Uri,
+    peer: Peer,
     body: Body,
 }
 
@@ -84,12 +90,14 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     let collections = server.resources.collections();
     let limit = server.limits.request;
     let routed = async {
-        let route = routes::resolve(&request.method, request.target.path(), &collections)?;
+        let route = routes::resolve(&request.method, request.target.path(), &collections);
+        let trusted = admit(&server.access, route.as_ref().ok(), &request).await?;
+        let route = route?;
         request.accepts(&route)?;
         Span::current().record("route", route.pattern());
-        dispatch(server, route, &mut request).await
+        dispatch(server, route, trusted, &mut request).await
     };
-    let outcome = tokio::time::timeout(limit, routed).await.unwrap_or_else(|_| {
+    let outcome = timeout(limit, routed).await.unwrap_or_else(|_| {
         let detail = format!("not done within {} s; look before you repeat it", limit.as_secs());
         Err(Problem::unavailable(detail, 1))
     });
@@ -97,6 +105,10 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         let style = routes::style(request.target.path(), &collections);
         reply::problem(&problem, &style, &request.instance())
     });
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static(server.access.challenge());
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
     response = reply::coded(response, negotiate::wants_gzip(&request.body.headers)).await;
     if request.method == Method::HEAD {
         response = reply::without_body(response);
@@ -113,19 +125,40 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     response
 }
 
+/// Judges who asks, from the head alone; whether it may see more than a stranger.
+///
+/// Health is for everybody, since those who probe it carry no proof; a stranger sees only whether it is well.
+async fn admit(access: &Access, route: Option<&Route>, request: &Request) -> Result<bool, Problem> {
+    let right = route.and_then(|route| route.right(&request.method));
+    let judged = access.judge(&request.peer, &request.body.headers, right.as_ref());
+    let caller = if route.is_some_and(Route::is_open) {
+        match timeout(STRANGER, judged).await {
+            Ok(Ok(caller)) => caller,
+            _ => return Ok(false),
+        }
+    } else {
+        judged.await?
+    };
+    if let Some(Caller(name)) = caller {
+        Span::current().record("caller", name);
+    }
+    Ok(true)
+}
+
 async fn dispatch<R: Resources>(
     server: &Server<R>,
     route: Route,
+    trusted: bool,
     request: &mut Request,
 ) -> Result<Response, Problem> {
     let resources = Arc::clone(&server.resources);
     match route {
-        Route::Health { collection } => health(resources, collection).await,
+        Route::Health { collection } => health(resources, collection, trusted).await,
         Route::OpenApi => Ok(reply::document(resources.openapi())),
         Route::Metrics => Ok(reply::text(resources.metrics() + &server.traffic.figures())),
         // Who is answered at all sees that the process turns.
         Route::Live => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
-        Route::Ready => ready(&*resources),
+        Route::Ready => ready(&*resources, trusted),
         Route::Options { allow } => Ok(reply::options(&allow)),
         Route::Create { collection } => create(resources, collection, request).await,
         Route::List { collection } => list(resources, collection, request).await,
@@ -136,17 +169,31 @@ async fn dispatch<R: Resources>(
     }
 }
 
-fn ready<R: Resources>(resources: &R) -> Result<Response, Problem> {
+fn ready<R: Resources>(resources: &R, trusted: bool) -> Result<Response, Problem> {
     match resources.unready().as_slice() {
         [] => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
-        why => Err(Problem::unavailable(format!("not ready: {}", why.join("; ")), 1)),
+        why if trusted => Err(Problem::unavailable(format!("not ready: {}", why.join("; ")), 1)),
+        _ => Err(Problem::unavailable("not ready; the log and health tell those who may call why", 1)),
     }
 }
 
-async fn health<R: Resources>(resources: Arc<R>, collection: Option<String>) -> Result<Response, Problem> {
-    let health = apart(async move { Ok(resources.health(collection.as_deref()).await) }).await?;
+async fn health<R: Resources>(
+    resources: Arc<R>,
+    collection: Option<String>,
+    trusted: bool,
+) -> Result<Response, Problem> {
+    let mut health = apart(async move { Ok(resources.health(collection.as_deref()).await) }).await?;
+    if let (false, Value::Object(members)) = (trusted, &mut health) {
+        members.retain(|name, _| SHOWN_TO_ALL.contains(&name.as_str()));
+    }
     Ok(reply::json(StatusCode::OK, &health))
 }
+
+/// After this long somebody who asks for health is a stranger: health has its own time.
+const STRANGER: Duration = Duration::from_millis(400);
+
+/// What a stranger sees of health: what DCM and a probe read.
+const SHOWN_TO_ALL: [&str; 5] = ["type", "status", "path", "version", "uptime"];
 
 async fn create<R: Resources>(
     resources: Arc<R>,
@@ -300,7 +347,12 @@ impl Request {
 
 impl<R> Clone for Server<R> {
     fn clone(&self) -> Self {
-        let Self { resources, limits, traffic } = self;
-        Self { resources: Arc::clone(resources), limits: limits.clone(), traffic: traffic.clone() }
+        let Self { resources, access, limits, traffic } = self;
+        Self {
+            resources: Arc::clone(resources),
+            access: Arc::clone(access),
+            limits: limits.clone(),
+            traffic: traffic.clone(),
+        }
     }
 }

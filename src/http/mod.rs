@@ -5,11 +5,15 @@
 
 mod accept;
 mod body;
+mod connection;
 mod handlers;
 mod negotiate;
+mod pulse;
 mod query;
 mod reply;
 mod routes;
+mod stream;
+mod tls;
 mod traffic;
 
 use std::convert::Infallible;
@@ -24,8 +28,11 @@ use mapwright_engine::problem::{Problem, ProblemStyle};
 use serde_json::Value;
 use warp::Filter;
 
+use crate::access::{Access, Peer};
+
 pub use accept::{Limits, run};
 pub(crate) use query::{form_decode, percent_decode};
+pub use tls::{Tls, TlsFiles};
 
 /// What the routes do, in the product's terms.
 ///
@@ -148,24 +155,30 @@ pub enum Outcome {
 /// apart, its target travels beside it, and the pure table in `routes` decides.
 pub fn service<R, B>(
     resources: Arc<R>,
+    access: Arc<Access>,
     limits: &Limits,
 ) -> impl Service<Request<B>, Response = warp::reply::Response, Error = Infallible, Future: Send + 'static>
 + Clone
 + Send
++ Sync
 + 'static
 where
     R: Resources,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Sync + 'static,
 {
-    let server = handlers::Server { resources, limits: limits.clone(), traffic: traffic::Traffic::default() };
+    let traffic = traffic::Traffic::default();
+    let server = handlers::Server { resources, access, limits: limits.clone(), traffic };
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
         .and(warp::body::stream())
         .map(move |headers, stream| body::Body::new(headers, stream, bytes, time));
+    // Only a connection has a peer; what comes from within this process is nobody in particular.
+    let peer = warp::ext::optional::<Peer>().map(Option::unwrap_or_default);
     let filter = warp::any()
         .map(move || server.clone())
         .and(warp::method())
         .and(warp::ext::get::<Uri>())
+        .and(peer)
         .and(body)
         .then(handlers::answer);
     let filtered = TowerToHyperService::new(warp::service(filter));

@@ -5,6 +5,7 @@ use mapwright_engine::problem::{Problem, ProblemKind, ProblemStyle};
 
 use super::Collection;
 use super::query::percent_decode;
+use crate::access::Right;
 
 /// What a request asks for, its path decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,33 @@ impl Route {
             | Self::Delete { collection, .. } => format!("/api/v1alpha1/{collection}/{{id}}"),
             Self::Act { collection, action, .. } => format!("/api/v1alpha1/{collection}/{{id}}:{action}"),
         }
+    }
+
+    /// Whether strangers are answered as well.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Health { .. } | Self::Live | Self::Ready)
+    }
+
+    /// What a caller must be allowed to do; none for what only tells which methods there are.
+    pub(super) fn right(&self, method: &Method) -> Option<Right> {
+        let (verb, resource) = match self {
+            Self::Create { collection } => ("create", collection.as_str()),
+            Self::List { collection } => ("list", collection.as_str()),
+            Self::Get { collection, .. } => ("get", collection.as_str()),
+            Self::Update { collection, .. } => ("patch", collection.as_str()),
+            Self::Delete { collection, .. } => ("delete", collection.as_str()),
+            Self::Act { collection, .. } if *method == Method::POST => ("create", collection.as_str()),
+            Self::Act { collection, .. } => ("get", collection.as_str()),
+            Self::Health { .. } | Self::Live | Self::Ready => ("get", "health"),
+            Self::OpenApi => ("get", "openapi"),
+            Self::Metrics => ("get", "metrics"),
+            Self::Options { .. } => return None,
+        };
+        let action = match self {
+            Self::Act { action, .. } => Some(action.clone()),
+            _ => None,
+        };
+        Some(Right { verb, resource: resource.to_owned(), action })
     }
 }
 

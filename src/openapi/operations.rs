@@ -49,7 +49,7 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
         parameters: &[],
         schema: json!({ "type": "string" }),
         problems: &problems,
-        statuses: &[405, 406, 500, 503],
+        statuses: &[401, 403, 405, 406, 500, 503],
     });
     metrics["get"]["responses"]["200"]["content"] =
         json!({ "text/plain": { "schema": { "type": "string" } } });
@@ -62,7 +62,7 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
         parameters: &[],
         schema: json!({ "type": "object", "required": ["openapi", "info", "paths"] }),
         problems: &problems,
-        statuses: &[405, 406, 500, 503],
+        statuses: &[401, 403, 405, 406, 500, 503],
     });
     parts.paths.insert(format!("{BASE}/openapi.json"), document);
     parts.schemas.insert("provider-health".to_owned(), schemas::provider_health(services));
@@ -273,7 +273,7 @@ impl Typed<'_> {
         let mut created = responses::json("The new instance", &reference("schemas", name));
         created["links"] = self.links();
         answers.insert("201".to_owned(), created);
-        answers.extend(self.problems.refer(&[400, 405, 406, 409, 413, 415, 422, 500, 503]));
+        answers.extend(self.problems.refer(&[400, 401, 403, 405, 406, 409, 413, 415, 422, 500, 503]));
         let body = body(&format!("{name}-create"), &["application/json"]);
         described.operation(&["new-id", "idempotency-key"], Some(body), answers)
     }
@@ -307,7 +307,7 @@ impl Typed<'_> {
         let mut answers = Map::new();
         answers
             .insert("200".to_owned(), responses::json("The changed instance", &reference("schemas", name)));
-        answers.extend(self.problems.refer(&[400, 404, 405, 406, 409, 413, 415, 422, 500, 503]));
+        answers.extend(self.problems.refer(&[400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 500, 503]));
         let body = body(&format!("{name}-update"), &["application/json", "application/merge-patch+json"]);
         described.operation(&["id", "idempotency-key"], Some(body), answers)
     }
@@ -320,7 +320,7 @@ impl Typed<'_> {
         );
         let mut answers = Map::new();
         answers.insert("204".to_owned(), responses::empty("It is deleted, or being deleted", &[]));
-        answers.extend(self.problems.refer(&[400, 404, 405, 409, 422, 500, 503]));
+        answers.extend(self.problems.refer(&[400, 401, 403, 404, 405, 409, 422, 500, 503]));
         described.operation(&["id", "idempotency-key"], None, answers)
     }
 
@@ -328,8 +328,8 @@ impl Typed<'_> {
         let name = &self.service.service_type;
         let schema = if part.is_empty() { name.clone() } else { format!("{name}-{part}") };
         let statuses: &[u16] = match part {
-            "" => &[400, 404, 405, 406, 500, 503],
-            "list" => &[400, 405, 406, 500, 503],
+            "" => &[400, 401, 403, 404, 405, 406, 500, 503],
+            "list" => &[400, 401, 403, 405, 406, 500, 503],
             _ => &[405, 406, 500, 503],
         };
         let tag = &self.service.collection;

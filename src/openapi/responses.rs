@@ -92,6 +92,7 @@ pub(super) fn empty(description: &str, more: &[&str]) -> Value {
 /// The headers that a status has beside the common ones.
 pub(super) fn headers_of(status: u16) -> &'static [&'static str] {
     match status {
+        401 => &["WWW-Authenticate"],
         405 => &["Allow"],
         503 => &["Retry-After"],
         _ => &[],
@@ -103,6 +104,10 @@ pub(super) fn headers() -> Value {
         "X-Request-Id": {
             "description": "The request's id: the caller's own, else a new one.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
+        },
+        "WWW-Authenticate": {
+            "description": "How a caller may say who it is.",
+            "schema": { "type": "string" },
         },
         "Allow": {
             "description": "The methods that the resource has.",

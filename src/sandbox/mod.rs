@@ -173,8 +173,9 @@ impl Sandbox {
             async move { Ok::<_, Infallible>(server.answer(request).await) }
         });
         let drain = Duration::from_millis(200);
-        let limits = Limits { idle: IDLE, header_read: IDLE, drain, ..Limits::default() };
-        let serving = http::run(listener, service, limits, shutdown);
+        // The answer to a watch lasts as long as the watch.
+        let limits = Limits { idle: Some(IDLE), header_read: IDLE, write: None, drain, ..Limits::default() };
+        let serving = http::run(listener, None, service, limits, shutdown);
         match &self.kept {
             None => serving.await,
             Some(kept) => persist::keep(kept, &self.server.api, serving).await,

@@ -1,6 +1,7 @@
 //! The forms that values may have. Each reader says what is wrong; the table says what would be right.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,14 @@ use super::{IdFrom, Secret};
 pub struct ListenAddress {
     pub host: Option<String>,
     pub port: u16,
+}
+
+impl ListenAddress {
+    /// Whether only this machine reaches it. A name other than that of loopback may be anywhere.
+    pub fn is_loopback(&self) -> bool {
+        let Some(host) = self.host.as_deref() else { return false };
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
 }
 
 impl fmt::Display for ListenAddress {
@@ -119,6 +128,15 @@ pub(super) fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
 }
 
+pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
+    let words = text.split(',').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
+    let alone = words.len() == 1;
+    match words.iter().find(|word| word.is_empty() || (word.as_str() == "*" && !alone)) {
+        Some(word) => Err(format!("is `{text}`, in which `{word}` is no name of several")),
+        None => Ok(words),
+    }
+}
+
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
@@ -192,7 +210,7 @@ fn nats_server(text: &str) -> Result<Secret, String> {
 }
 
 /// A URL may carry a password, and a fault is printed.
-fn without_user(url: &str) -> String {
+pub(super) fn without_user(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),

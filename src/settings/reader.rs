@@ -2,8 +2,18 @@
 
 use super::file::ProviderFile;
 use super::table::{self, Setting};
-use super::{Bus, Cluster, Fault, Ledger, Monitor, Registry, Requests, Server, Settings, Sources, Traces};
+use super::{
+    Access, Bus, Cluster, Fault, Held, Ledger, ListenAddress, Monitor, Registry, Requests, Server, ServerTls,
+    Settings, SignIn, Sources, Traces,
+};
 use super::{form, providers};
+
+/// What to do where nobody has to prove who calls.
+const WAYS: &str = "set SP_SERVER_TLS_CERT and SP_SERVER_TLS_KEY with SP_SERVER_TLS_CLIENT_CA, \
+                    SP_SERVER_TOKENS_FILE or SP_SERVER_TOKEN_REVIEW; listen on 127.0.0.1; or, where something \
+                    else keeps strangers out, set it to true";
+const WAYS_OVER_TLS: &str = "set SP_SERVER_TLS_CLIENT_CA, SP_SERVER_TOKENS_FILE or SP_SERVER_TOKEN_REVIEW; or, \
+                             where something else keeps strangers out, set it to true";
 
 /// Reads one part after the other and collects what is wrong on the way.
 pub(super) struct Reader<'a> {
@@ -48,6 +58,8 @@ impl Reader<'_> {
             limit("SP_SERVER_WRITE_TIMEOUT"),
             limit("SP_SERVER_IDLE_TIMEOUT"),
         );
+        let tls = self.tls();
+        let access = self.access(address.as_ref(), tls.as_ref());
         Some(Server {
             address: address?,
             shutdown_delay: shutdown_delay?,
@@ -56,7 +68,58 @@ impl Reader<'_> {
             read_timeout,
             write_timeout,
             idle_timeout,
+            tls,
+            access: access?,
         })
+    }
+
+    fn tls(&mut self) -> Option<ServerTls> {
+        let certificate = self.get("SP_SERVER_TLS_CERT", form::path);
+        let key = self.get("SP_SERVER_TLS_KEY", form::path);
+        let client_authority = self.get("SP_SERVER_TLS_CLIENT_CA", form::path);
+        self.require_pair("SP_SERVER_TLS_CERT", certificate.is_some(), "SP_SERVER_TLS_KEY", key.is_some());
+        if client_authority.is_some() && certificate.is_none() && key.is_none() {
+            let what = "is not set, but SP_SERVER_TLS_CLIENT_CA is";
+            let help =
+                "certificates of clients need TLS: set SP_SERVER_TLS_CERT and SP_SERVER_TLS_KEY as well";
+            self.faults.push(Fault::new("SP_SERVER_TLS_CERT", what, help));
+        }
+        Some(ServerTls { certificate: certificate?, key: key?, client_authority })
+    }
+
+    fn access(&mut self, address: Option<&ListenAddress>, tls: Option<&ServerTls>) -> Option<Access> {
+        let names = self.get("SP_SERVER_TLS_CLIENT_NAMES", form::words);
+        let authority = self.raw(table::row("SP_SERVER_TLS_CLIENT_CA")).is_some();
+        self.require_pair(
+            "SP_SERVER_TLS_CLIENT_CA",
+            authority,
+            "SP_SERVER_TLS_CLIENT_NAMES",
+            self.raw(table::row("SP_SERVER_TLS_CLIENT_NAMES")).is_some(),
+        );
+        let audiences = self.get("SP_SERVER_TOKEN_AUDIENCES", form::words);
+        let tokens_file = self.get("SP_SERVER_TOKENS_FILE", form::path);
+        let token_review = self.get("SP_SERVER_TOKEN_REVIEW", form::boolean);
+        let allow_unauthenticated = self.get("SP_SERVER_ALLOW_UNAUTHENTICATED", form::boolean);
+        if audiences.is_some() && token_review != Some(true) {
+            let what = "is set, but SP_SERVER_TOKEN_REVIEW is not true";
+            let help = "set that to true, or remove this";
+            self.faults.push(Fault::new("SP_SERVER_TOKEN_AUDIENCES", what, help));
+        }
+        let access = Access {
+            client_names: names.map(|names| if names == ["*"] { Vec::new() } else { names }),
+            tokens_file,
+            token_review: token_review?,
+            token_audiences: audiences.unwrap_or_default(),
+            allow_unauthenticated: allow_unauthenticated?,
+        };
+        let address = address.filter(|address| !address.is_loopback());
+        let needed = self.sources.complete && !access.proves() && !access.allow_unauthenticated;
+        if let Some(address) = address.filter(|_| needed) {
+            let what = format!("is not set, and on {address} everybody who reaches it could call");
+            let help = if tls.is_some() { WAYS_OVER_TLS } else { WAYS };
+            self.faults.push(Fault::new("SP_SERVER_ALLOW_UNAUTHENTICATED", what, help));
+        }
+        Some(access)
     }
 
     fn cluster(&mut self) -> Option<Cluster> {
@@ -79,30 +142,53 @@ impl Reader<'_> {
         };
         let bus = Bus {
             servers: servers.unwrap_or_default(),
-            token: self.get("SP_NATS_TOKEN", form::secret),
-            user: self.get("SP_NATS_USER", form::text),
-            password: self.get("SP_NATS_PASSWORD", form::secret),
-            credentials_file: self.get("SP_NATS_CREDENTIALS_FILE", form::path),
+            sign_in: self.sign_in(),
             tls_authority: self.get("SP_NATS_TLS_CA", form::path),
             tls_certificate: self.get("SP_NATS_TLS_CERT", form::path),
             tls_key: self.get("SP_NATS_TLS_KEY", form::path),
         };
-        self.require_pair("SP_NATS_USER", bus.user.is_some(), "SP_NATS_PASSWORD", bus.password.is_some());
         self.require_pair(
             "SP_NATS_TLS_CERT",
             bus.tls_certificate.is_some(),
             "SP_NATS_TLS_KEY",
             bus.tls_key.is_some(),
         );
-        let ways = [bus.token.is_some(), bus.user.is_some(), bus.credentials_file.is_some()];
-        if ways.into_iter().filter(|given| *given).count() > 1 {
-            let what = "is one of several ways to sign in that are set";
-            let help =
-                "keep one of SP_NATS_TOKEN, SP_NATS_USER with SP_NATS_PASSWORD, SP_NATS_CREDENTIALS_FILE";
-            let named = if bus.token.is_some() { "SP_NATS_TOKEN" } else { "SP_NATS_USER" };
-            self.faults.push(Fault::new(named, what, help));
-        }
         bus
+    }
+
+    fn sign_in(&mut self) -> SignIn {
+        let token = self.secret("SP_NATS_TOKEN", "SP_NATS_TOKEN_FILE").map(SignIn::Token);
+        let user = self.get("SP_NATS_USER", form::text);
+        let password = self.secret("SP_NATS_PASSWORD", "SP_NATS_PASSWORD_FILE");
+        self.require_pair("SP_NATS_USER", user.is_some(), "SP_NATS_PASSWORD", password.is_some());
+        let user = user.zip(password).map(|(name, password)| SignIn::User { name, password });
+        let nkey = self.get("SP_NATS_NKEY_FILE", form::path).map(SignIn::Nkey);
+        let credentials = self.get("SP_NATS_CREDENTIALS_FILE", form::path).map(SignIn::Credentials);
+        let ways = [
+            ("SP_NATS_TOKEN", token),
+            ("SP_NATS_USER", user),
+            ("SP_NATS_NKEY_FILE", nkey),
+            ("SP_NATS_CREDENTIALS_FILE", credentials),
+        ];
+        let mut ways = ways.into_iter().filter_map(|(name, way)| Some((name, way?)));
+        let Some((name, way)) = ways.next() else { return SignIn::Url };
+        if ways.next().is_some() {
+            let help = "keep one of SP_NATS_TOKEN, SP_NATS_USER with SP_NATS_PASSWORD, SP_NATS_NKEY_FILE, \
+                        SP_NATS_CREDENTIALS_FILE";
+            self.faults.push(Fault::new(name, "is one of several ways to sign in that are set", help));
+        }
+        way
+    }
+
+    /// A secret that stands in a variable or, better, in a file.
+    fn secret(&mut self, here: &str, file: &str) -> Option<Held> {
+        let secret = self.get(here, form::secret).map(Held::Here);
+        let path = self.get(file, form::path).map(Held::File);
+        if secret.is_some() && path.is_some() {
+            let what = format!("is set, and so is {file}");
+            self.faults.push(Fault::new(here, what, "keep one of them"));
+        }
+        secret.or(path)
     }
 
     fn ledger(&mut self) -> Option<Ledger> {
@@ -117,6 +203,7 @@ impl Reader<'_> {
             false => self.get("DCM_REGISTRATION_URL", form::http_url),
         };
         let interval = self.get("SP_REGISTRATION_INTERVAL", form::positive_duration);
+        let deregister = self.get("SP_DEREGISTER", form::boolean);
         Some(Registry {
             url,
             region: self.get("SP_REGION", form::text),
@@ -125,6 +212,7 @@ impl Reader<'_> {
             total_memory: self.get("SP_RESOURCES_TOTAL_MEMORY", form::text),
             total_storage: self.get("SP_RESOURCES_TOTAL_STORAGE", form::text),
             interval: interval?,
+            deregister: deregister?,
         })
     }
 
@@ -166,7 +254,7 @@ impl Reader<'_> {
     }
 
     /// The environment goes before the file, the file before the default; an empty variable is not set.
-    fn raw(&self, setting: &Setting) -> Option<(String, Option<String>)> {
+    pub(super) fn raw(&self, setting: &Setting) -> Option<(String, Option<String>)> {
         if let Some(text) = self.variable(setting.env) {
             return Some((text, None));
         }

@@ -31,6 +31,13 @@ pub const SETTINGS: &[Setting] = &[
         Some("60s"),
         "how often the registration is renewed",
     ),
+    row_of(
+        "SP_DEREGISTER",
+        "registry.deregister",
+        BOOLEAN,
+        Some("false"),
+        "whether the registration is taken back when the process ends; not for replicas that share a name",
+    ),
     row_of("SP_REGION", "registry.region", "a region code", None, "told to DCM as metadata.region_code"),
     row_of("SP_ZONE", "registry.zone", "a zone", None, "told to DCM as metadata.zone"),
     row_of(
@@ -62,8 +69,29 @@ pub const SETTINGS: &[Setting] = &[
         "NATS servers, any of which may answer; `serve` needs it",
     ),
     row_of("SP_NATS_TOKEN", "bus.token", "a token", None, "signs in to NATS by token"),
+    row_of(
+        "SP_NATS_TOKEN_FILE",
+        "bus.token_file",
+        PATH,
+        None,
+        "signs in to NATS by the token in a file, read at each connect",
+    ),
     row_of("SP_NATS_USER", "bus.user", "a user name", None, "signs in to NATS by user and password"),
     row_of("SP_NATS_PASSWORD", "bus.password", "a password", None, "signs in to NATS by user and password"),
+    row_of(
+        "SP_NATS_PASSWORD_FILE",
+        "bus.password_file",
+        PATH,
+        None,
+        "the password of SP_NATS_USER in a file, read at each connect",
+    ),
+    row_of(
+        "SP_NATS_NKEY_FILE",
+        "bus.nkey_file",
+        PATH,
+        None,
+        "signs in to NATS by the seed of an nkey in a file, read at each connect",
+    ),
     row_of(
         "SP_NATS_CREDENTIALS_FILE",
         "bus.credentials_file",
@@ -72,8 +100,20 @@ pub const SETTINGS: &[Setting] = &[
         "signs in to NATS by a .creds file, read at each connect",
     ),
     row_of("SP_NATS_TLS_CA", "bus.tls_ca", PATH, None, "PEM file of the authority that NATS is trusted by"),
-    row_of("SP_NATS_TLS_CERT", "bus.tls_cert", PATH, None, "PEM file of this client's certificate"),
-    row_of("SP_NATS_TLS_KEY", "bus.tls_key", PATH, None, "PEM file of this client's key"),
+    row_of(
+        "SP_NATS_TLS_CERT",
+        "bus.tls_cert",
+        PATH,
+        None,
+        "PEM file of this client's certificate, read at each connect",
+    ),
+    row_of(
+        "SP_NATS_TLS_KEY",
+        "bus.tls_key",
+        PATH,
+        None,
+        "PEM file of this client's key, read at each connect",
+    ),
     row_of(
         "SP_LEDGER_BUCKET",
         "ledger.bucket",
@@ -94,6 +134,56 @@ pub const SETTINGS: &[Setting] = &[
         "host:port, or :port for all interfaces",
         Some(":8080"),
         "where HTTP listens",
+    ),
+    row_of(
+        "SP_SERVER_TLS_CERT",
+        "server.tls_cert",
+        PATH,
+        None,
+        "PEM file of the server's certificate and those between it and its authority; with it HTTP is served over TLS only",
+    ),
+    row_of("SP_SERVER_TLS_KEY", "server.tls_key", PATH, None, "PEM file of the key of SP_SERVER_TLS_CERT"),
+    row_of(
+        "SP_SERVER_TLS_CLIENT_CA",
+        "server.tls_client_ca",
+        PATH,
+        None,
+        "PEM file of the authority that certificates of clients are trusted by",
+    ),
+    row_of(
+        "SP_SERVER_TLS_CLIENT_NAMES",
+        "server.tls_client_names",
+        NAMES,
+        None,
+        "the names in certificates of clients that may call: DNS names, URIs, else the common name",
+    ),
+    row_of(
+        "SP_SERVER_TOKENS_FILE",
+        "server.tokens_file",
+        PATH,
+        None,
+        "a file of bearer tokens that may call, one a line: its SHA-256 and a name",
+    ),
+    row_of(
+        "SP_SERVER_TOKEN_REVIEW",
+        "server.token_review",
+        BOOLEAN,
+        Some("false"),
+        "whether bearer tokens that the cluster knows may call, if its rules allow the request",
+    ),
+    row_of(
+        "SP_SERVER_TOKEN_AUDIENCES",
+        "server.token_audiences",
+        "words separated by commas",
+        None,
+        "for whom such a token must have been made; by default for the API server",
+    ),
+    row_of(
+        "SP_SERVER_ALLOW_UNAUTHENTICATED",
+        "server.allow_unauthenticated",
+        BOOLEAN,
+        Some("false"),
+        "whether everybody may call on an address that is not loopback",
     ),
     row_of(
         "SP_SERVER_SHUTDOWN_DELAY",
@@ -121,7 +211,7 @@ pub const SETTINGS: &[Setting] = &[
         "server.read_timeout",
         LIMIT,
         Some("15s"),
-        "how long a client may take to send a request",
+        "how long a client may take to send a body; a head has 5s at most",
     ),
     row_of(
         "SP_SERVER_WRITE_TIMEOUT",
@@ -212,6 +302,7 @@ pub const SETTINGS: &[Setting] = &[
 const NAME: &str = "a name of lower-case letters, digits and hyphens";
 const HTTP_URL: &str = "a URL with scheme and host, as https://dcm.example.com/api/v1alpha1";
 const NATS_URLS: &str = "URLs separated by commas, as nats://a.example.com:4222,tls://b.example.com:4222";
+const NAMES: &str = "names separated by commas, or * for every certificate of the authority";
 const DURATION: &str = "a duration above zero, as 500ms, 15s or 10m";
 const LIMIT: &str = "a duration, as 500ms, 15s or 10m; 0 means no limit";
 const DELAY: &str = "a duration, as 500ms, 15s or 10m";

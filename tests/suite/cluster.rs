@@ -285,7 +285,7 @@ async fn fixture(prefix: &str) -> (Cluster, Objects) {
 }
 
 async fn connect(kubeconfig: &std::path::Path) -> Cluster {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Some(kubeconfig.to_owned());
     let request_timeout = Duration::from_secs(10);
     Cluster::connect(ConnectOptions { kubeconfig, request_timeout, streaming_lists: true }).await.unwrap()

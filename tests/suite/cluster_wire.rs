@@ -365,7 +365,7 @@ async fn connect_with(
     request_timeout: Duration,
     streaming_lists: bool,
 ) -> Cluster {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let path = server.kubeconfig(user);
     let options = ConnectOptions { kubeconfig: Some(path.clone()), request_timeout, streaming_lists };
     let cluster = Cluster::connect(options).await.unwrap();

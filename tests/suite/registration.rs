@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
-use mapwright::registry::{Outcome, Registration, RegistryState, run};
+use mapwright::registry::{Outcome, Registration, RegistryState, Terms, run};
 use mapwright_testbed::registry::Scripted;
 use mapwright_testbed::{Registry, secs};
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 /// A registration that is under way, and ends with this.
 struct Registering {
     state: watch::Receiver<RegistryState>,
-    _running: oneshot::Sender<()>,
+    running: oneshot::Sender<()>,
+    task: JoinHandle<()>,
 }
 
 fn register_at(url: &str, interval: Duration) -> Registering {
+    register(url, interval, false)
+}
+
+fn register(url: &str, interval: Duration, deregister: bool) -> Registering {
     let registration = Registration {
         name: "k8s-east".to_owned(),
         display_name: None,
@@ -26,18 +32,26 @@ fn register_at(url: &str, interval: Duration) -> Registering {
     };
     let (tell, state) = watch::channel(RegistryState::default());
     let (running, ended) = oneshot::channel::<()>();
-    let url = url.to_owned();
-    tokio::spawn(async move {
+    let terms = Terms { base_url: url.to_owned(), interval, deregister };
+    let task = tokio::spawn(async move {
         let shutdown = async { drop(ended.await) };
-        run(registration, &url, interval, tell, shutdown).await;
+        run(registration, &terms, tell, shutdown).await;
     });
-    Registering { state, _running: running }
+    Registering { state, running, task }
 }
 
 impl Registering {
     async fn until(&mut self, reached: impl Fn(&RegistryState) -> bool) -> RegistryState {
         let waiting = self.state.wait_for(|state| reached(state));
         tokio::time::timeout(secs(20), waiting).await.unwrap().unwrap().clone()
+    }
+}
+
+impl Registering {
+    /// The process ends.
+    async fn end(self) {
+        drop(self.running);
+        tokio::time::timeout(secs(5), self.task).await.expect("an end in time").unwrap();
     }
 }
 
@@ -121,4 +135,36 @@ async fn a_registry_that_comes_late_is_found() {
     assert!(why.starts_with("cannot reach the registry at http://127.0.0.1:"), "{why}");
     let _registry = Registry::start_at(port).await.unwrap();
     registering.until(is_registered).await;
+}
+
+#[tokio::test]
+async fn a_registration_is_taken_back_only_where_that_is_wanted_and_known() {
+    for (deregister, id, expected) in [
+        (true, Some("p-1"), Some("p-1")),
+        (true, Some("a/../b c"), Some("a%2F%2E%2E%2Fb%20c")),
+        (false, Some("p-1"), None),
+    ] {
+        let registry = Registry::start().await.unwrap();
+        registry.script([Scripted::status(201).body(json!({ "id": id }))]);
+        let mut registering = register(&registry.url(), secs(60), deregister);
+        registering.until(is_registered).await;
+        registering.end().await;
+        let last = registry.requests().pop().unwrap();
+        let deleted = (last.method == "DELETE").then_some(last.path);
+        assert_eq!(deleted, expected.map(|id| format!("/api/v1alpha1/providers/{id}")), "{id:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_waits_for_no_registry_that_offers_no_end_or_hangs() {
+    let registry = Registry::start().await.unwrap();
+    registry.script([Scripted::status(201).body(json!({ "id": "p-1" })), Scripted::status(405)]);
+    let mut registering = register(&registry.url(), secs(60), true);
+    registering.until(is_registered).await;
+    registering.end().await;
+    assert_eq!(registry.requests().len(), 2);
+
+    let mut refused = register("http://127.0.0.1:1/api/v1alpha1", secs(60), true);
+    refused.until(|state| state.attempts == 1).await;
+    refused.end().await;
 }

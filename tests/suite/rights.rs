@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::offline::{container, mapwright, text};
 
 /// Binds what `rbac` printed to a user without rights of his own.
-async fn allow(plane: &ControlPlane, user: &str, namespace: &str, roles: &str) {
+pub(crate) async fn allow(plane: &ControlPlane, user: &str, namespace: &str, roles: &str) {
     let file = std::env::temp_dir().join(format!("mapwright-roles-{namespace}.yaml"));
     std::fs::write(&file, roles).unwrap();
     let applied = plane.kubectl(&["apply", "-f", file.to_str().unwrap()]).await.unwrap();

@@ -64,7 +64,7 @@ struct Stage {
 
 impl Stage {
     async fn start(scenario: &str) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let scratch = Scratch::new("dev").unwrap();
         let scenario = scratch.write("scenario.yaml", scenario).unwrap();
         let options = DevOptions {

@@ -7,11 +7,12 @@ use mapwright::settings::*;
 use serde_json::{Value, json};
 
 /// What `serve` cannot do without.
-const LEAST: [(&str, &str); 4] = [
+const LEAST: [(&str, &str); 5] = [
     ("SP_NAME", "k8s-east"),
     ("SP_ENDPOINT", "http://east.example.com:8080/"),
     ("DCM_REGISTRATION_URL", "https://dcm.example.com/api/v1alpha1"),
     ("SP_NATS_URL", "nats://nats:4222"),
+    ("SP_SERVER_ALLOW_UNAUTHENTICATED", "true"),
 ];
 
 /// One start, described by what differs from the least one.
@@ -335,8 +336,9 @@ fn every_row_of_the_table_is_whole_and_unlike_every_other() {
 fn every_default_is_a_good_value_and_every_key_of_the_file_is_read() {
     for setting in SETTINGS {
         let Some(default) = setting.default else { continue };
-        Start::least().with(setting.env, default).settings();
+        let least = || Start::least().with("SP_SERVER_ADDRESS", "127.0.0.1:8080");
+        least().with(setting.env, default).with("SP_SERVER_ALLOW_UNAUTHENTICATED", "1").settings();
         let (section, key) = setting.key.split_once('.').unwrap();
-        Start::least().file(&format!("[{section}]\n{key} = {}\n", Value::from(default))).settings();
+        least().file(&format!("[{section}]\n{key} = {}\n", Value::from(default))).settings();
     }
 }

@@ -267,7 +267,7 @@ fn shipped_types() -> Vec<String> {
 
 async fn fixture(prefix: &str) -> (Cluster, String) {
     let shared = Shared::get().await.unwrap();
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Some(shared.kubeconfig().to_path_buf());
     let options =
         ConnectOptions { kubeconfig, request_timeout: Duration::from_secs(10), streaming_lists: true };

@@ -81,7 +81,7 @@ fn fault(line: &str) -> Option<String> {
             None => cargo_fault(words.next().unwrap_or_default()),
         },
         "curl" => curl_fault(line),
-        "podman" | "helm" | "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" => None,
+        "podman" | "helm" | "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" | "printf" => None,
         path if path.starts_with(".ci/") => (!root().join(path).is_file()).then(|| format!("no file {path}")),
         other => Some(format!("no test knows the command `{other}`")),
     }
@@ -109,7 +109,7 @@ fn sub_commands() -> Vec<String> {
 }
 
 fn cargo_fault(command: &str) -> Option<String> {
-    let own = ["build", "run", "test", "fmt", "clippy", "check", "doc"];
+    let own = ["bench", "build", "run", "test", "fmt", "clippy", "check", "doc"];
     let is_alias = text(".cargo/config.toml").contains(&format!("\n{command} = "));
     (!own.contains(&command) && !is_alias).then(|| format!("cargo has no command `{command}`"))
 }

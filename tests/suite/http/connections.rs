@@ -15,7 +15,7 @@ use super::{THINGS, started};
 const SHORT: Duration = Duration::from_millis(500);
 
 fn short() -> Limits {
-    Limits { header_read: SHORT, idle: SHORT, ..Limits::default() }
+    Limits { header_read: SHORT, idle: Some(SHORT), ..Limits::default() }
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_client_that_waits_to_continue_is_refused_without_being_told_to() {
 
 #[tokio::test]
 async fn a_body_that_does_not_arrive_is_refused_in_time() {
-    let server = Server::start(Limits { body_read: SHORT, ..Limits::default() }).await;
+    let server = Server::start(Limits { body_read: Some(SHORT), ..Limits::default() }).await;
     let mut client = server.open().await;
     client.send(format!("POST {THINGS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{{")).await;
     let answer = client.answer(false).await.expect("an answer");
@@ -110,12 +110,68 @@ async fn a_connection_in_use_is_never_idle() {
 }
 
 #[tokio::test]
-async fn at_the_limit_of_connections_a_client_waits_its_turn() {
-    let server = Server::start(Limits { connections: 2, ..short() }).await;
-    let _idlers = (server.open().await, server.open().await);
+async fn at_the_limit_of_connections_those_that_say_nothing_make_room() {
+    let server = Server::start(Limits { connections: 3, ..Limits::default() }).await;
+    let mut busy = server.open().await;
+    busy.send(with_body("POST", &format!("{THINGS}?id=slow"), "", "{}")).await;
+    let (mut first, mut second) = (server.open().await, server.open().await);
+    for _ in 0..3 {
+        assert_eq!(server.ask(get("/health")).await.status, 200);
+    }
+    assert!(first.is_closed().await && second.is_closed().await);
+    assert_eq!(busy.answer(false).await.expect("who is being answered stays").status, 201);
+}
+
+#[tokio::test]
+async fn where_everybody_is_being_answered_a_client_waits_its_turn() {
+    let server = Server::start(Limits { connections: 2, ..Limits::default() }).await;
+    let mut busy = Vec::new();
+    for id in ["slow-1", "slow-2"] {
+        let mut client = server.open().await;
+        let create = with_body("POST", &format!("{THINGS}?id={id}"), "Connection: close\r\n", "{}");
+        client.send(create).await;
+        busy.push(client);
+    }
     let begun = Instant::now();
     assert_eq!(server.ask(get("/health")).await.status, 200);
     assert!(begun.elapsed() >= SHORT / 2, "{:?}", begun.elapsed());
+    for client in &mut busy {
+        assert_eq!(client.answer(false).await.expect("an answer").status, 201);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_outlives_the_time_of_a_head_and_half_a_further_head_does_not() {
+    let limits = Limits { header_read: SHORT, idle: Some(SHORT * 20), ..Limits::default() };
+    let server = Server::start(limits).await;
+    let mut client = server.open().await;
+    client.send(get("/health")).await;
+    client.answer(false).await.expect("an answer");
+    tokio::time::sleep(SHORT * 3).await;
+    client.send(get("/health")).await;
+    assert_eq!(client.answer(false).await.expect("the connection stays").status, 200);
+    let begun = Instant::now();
+    client.send("GET /hea").await;
+    assert!(client.is_closed().await);
+    assert!(begun.elapsed() < SHORT * 10, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_answer_is_given_up() {
+    let server =
+        Server::start(Limits { write: Some(SHORT), body_bytes: 32 << 20, ..Limits::default() }).await;
+    let mut client = server.open().await;
+    // The answer repeats the body, and is more than the buffers of two sockets hold.
+    let body = format!("{{\"a\":\"{}\"}}", "x".repeat(24 << 20));
+    client.send(with_body("POST", THINGS, "", body)).await;
+    // It speaks on without listening, until nobody is there any more.
+    let begun = Instant::now();
+    while client.stream.write_all(b"G").await.is_ok() {
+        assert!(begun.elapsed() < SHORT * 60, "{:?}", begun.elapsed());
+        tokio::time::sleep(SHORT / 10).await;
+    }
+    assert!(client.answer(false).await.is_none(), "what is missing of the answer does not come");
+    assert_eq!(server.ask(get("/health")).await.status, 200);
 }
 
 #[tokio::test]

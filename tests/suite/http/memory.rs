@@ -128,8 +128,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let memory = Arc::new(Memory::default());
         let (shutdown, asked) = oneshot::channel::<()>();
-        let service = service(Arc::clone(&memory), &limits);
-        let running = tokio::spawn(run(listener, service, limits, async {
+        let service = service(Arc::clone(&memory), Arc::default(), &limits);
+        let running = tokio::spawn(run(listener, None, service, limits, async {
             let _ = asked.await;
         }));
         Self { address, memory, shutdown, running }

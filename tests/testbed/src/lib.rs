@@ -23,6 +23,9 @@ pub mod control_plane;
 /// The files that a control plane needs before it starts.
 mod credentials;
 
+/// Certificates of an authority of the test's own.
+pub mod certificates;
+
 /// NATS for a machine without Go.
 mod little_nats;
 

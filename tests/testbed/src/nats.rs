@@ -62,6 +62,32 @@ impl Nats {
         Ok(nats)
     }
 
+    /// A server with a configuration of its own, beside port and folder.
+    pub async fn configured(config: &str) -> Result<Self> {
+        let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
+        let (port, scratch) = (free_port()?, Scratch::new("nats")?);
+        let mut command = Command::new(&binaries.nats_server);
+        command.arg("-c").arg(scratch.write("nats.conf", config)?);
+        command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-sd"]).arg(scratch.join("jetstream"));
+        let mut nats = Self { command: Some(command), port, running: None, scratch };
+        nats.restart().await?;
+        Ok(nats)
+    }
+
+    /// Changes the configuration of a [`Nats::configured`] one while it runs.
+    pub fn reconfigure(&mut self, config: &str) -> Result<()> {
+        self.scratch.write("nats.conf", config)?;
+        if let Some(Running::Process(process)) = &mut self.running {
+            process.signal("HUP");
+        }
+        Ok(())
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        tail(&self.scratch.join("nats-server.log"), 200)
+    }
+
     /// Nodes of one cluster, each with JetStream. They find each other while the caller goes on.
     pub async fn cluster(count: usize) -> Result<Vec<Self>> {
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;

@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::contract::Contract;
+use crate::credentials::kubeconfig;
 use crate::failure::{Failure, Result};
 use crate::http::Http;
-use crate::process::{Process, free_port};
+use crate::process::{Process, Scratch, free_port};
 use crate::registry::Registry;
 use crate::shared::Shared;
 
@@ -50,6 +51,15 @@ impl Launch {
         let state = shared.nats.state_directory(namespace);
         let launch = launch.env("SP_STATE_DIRECTORY", &state.to_string_lossy());
         Ok(launch.env("SP_NATS_URL", &shared.nats.url()).env("SP_NAME", &format!("sp-{namespace}")))
+    }
+
+    /// With nobody behind it, neither cluster nor NATS nor DCM: for what concerns its callers alone.
+    pub fn alone(binary: impl Into<PathBuf>, scratch: &Scratch) -> Result<Self> {
+        let nowhere = "http://127.0.0.1:1";
+        let kubeconfig = scratch.write("kubeconfig", &kubeconfig(nowhere, None, "nobody"))?;
+        let launch = Self::new(binary)?.cluster(&kubeconfig, "default");
+        let launch = launch.env("DCM_REGISTRATION_URL", &format!("{nowhere}/api/v1alpha1"));
+        Ok(launch.env("SP_NATS_URL", "nats://127.0.0.1:1"))
     }
 
     #[must_use]
@@ -114,6 +124,25 @@ impl Launch {
         Ok(provider)
     }
 
+    /// Starts it and waits until it says that it serves, without a question.
+    pub async fn listen(self) -> Result<Provider> {
+        let log = Log::default();
+        let process = self.spawn(&log)?;
+        let mut provider = Provider { launch: self, process, log, registry: None, contract: None };
+        let start = Instant::now();
+        while !provider.log().contains("\"serving\"") {
+            if provider.ended().is_some() || start.elapsed() > READY_WITHIN {
+                provider.log.until_closed().await;
+                return Err(Failure::new(format!(
+                    "the provider does not serve; its log:\n{}",
+                    provider.log()
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(provider)
+    }
+
     /// Starts it and waits until it ends: for settings and mappings that it refuses.
     pub async fn run(self, deadline: Duration) -> Result<(ExitStatus, String)> {
         let log = Log::default();
@@ -156,6 +185,11 @@ pub struct Provider {
 }
 
 impl Provider {
+    /// Where it listens on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.launch.port
+    }
+
     pub fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.launch.port)
     }
