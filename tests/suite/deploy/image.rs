@@ -32,14 +32,14 @@ impl Image<'_> {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut podman = Command::new(self.podman);
-        podman.args(["--runtime", "runc", "run", "--rm", "--read-only", "--network=host"]);
+        podman.args(["--runtime", "runc", "run", "--read-only", "--network=host"]);
         // Containers on a machine of tests cannot raise these.
         podman.args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]).args(arguments);
         podman
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut whole = vec![self.name.as_str()];
+        let mut whole = vec!["--rm", self.name.as_str()];
         whole.extend(arguments);
         self.command(&whole).output().unwrap()
     }
@@ -50,6 +50,13 @@ fn program_folder(folder: &Path) {
     let program = Path::new(env!("CARGO_BIN_EXE_mapwright"));
     fs::create_dir_all(folder).unwrap();
     fs::copy(program, folder.join("mapwright")).unwrap();
+    // As the Containerfile does: without any authority no client of TLS can be made.
+    let authorities = Path::new("/etc/ssl/certs/ca-certificates.crt");
+    if authorities.is_file() {
+        let target = folder.join("etc/ssl/certs");
+        fs::create_dir_all(&target).unwrap();
+        fs::copy(authorities, target.join("ca-certificates.crt")).unwrap();
+    }
     let linked = Command::new("ldd").arg(program).output().unwrap();
     for library in text(&linked.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
         let target = folder.join(&library[1..]);
@@ -94,7 +101,7 @@ async fn the_image_serves_as_nobody_on_a_file_system_that_cannot_be_written() {
         .unwrap();
     assert_eq!(text(&inspected.stdout).trim(), "65532:65532");
     // There is no shell to be had.
-    let shell = image.command(&["--entrypoint", "/bin/sh", &image.name]).output().unwrap();
+    let shell = image.command(&["--rm", "--entrypoint", "/bin/sh", &image.name]).output().unwrap();
     assert!(!shell.status.success());
 
     let shared = Shared::get().await.unwrap();
