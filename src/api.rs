@@ -1,5 +1,7 @@
 //! The REST surface of all served types: names a collection's provisioner, and tells health.
 
+mod figures;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,10 +16,7 @@ use crate::engine::service::Service;
 use crate::files::reread::Standing;
 use crate::http::{Act, Collection, Create, ListQuery, Outcome, Resources, Update};
 use crate::leader::Leadership;
-use crate::metrics::{
-    Exposition,
-    Kind::{Counter, Gauge},
-};
+use crate::metrics::{Exposition, Kind::Gauge};
 use crate::monitor::MonitorState;
 use crate::provider::{InUse, Provider};
 use crate::provision::{CreateRequest, PageTokens, Provisioner};
@@ -29,6 +28,8 @@ pub struct Api {
     services: Vec<Served>,
     cluster: Cluster,
     revisions: watch::Receiver<Revisions>,
+    /// Raised when the process has been asked to end.
+    stopping: watch::Receiver<bool>,
     standings: Standings,
     started: Instant,
 }
@@ -51,8 +52,9 @@ impl Api {
         cluster: Cluster,
         revisions: watch::Receiver<Revisions>,
         standings: Standings,
+        stopping: watch::Receiver<bool>,
     ) -> Self {
-        Self { services, cluster, revisions, standings, started: Instant::now() }
+        Self { services, cluster, revisions, standings, stopping, started: Instant::now() }
     }
 
     fn served(&self, collection: &str) -> Result<&Served, Problem> {
@@ -71,6 +73,12 @@ impl Api {
     fn health_of(&self, served: &Served, cluster: Result<&Value, &str>) -> Map<String, Value> {
         let mut faults: Vec<String> = Vec::new();
         faults.extend(cluster.err().map(str::to_owned));
+        let missing = self.cluster.missing_rights().into_iter();
+        faults.extend(
+            missing.map(|right| {
+                format!("the cluster does not allow `{right}`; bind what `mapwright rbac` prints")
+            }),
+        );
         let provider = served.provider();
         let watches = provider.watch_health();
         for watch in &watches {
@@ -98,69 +106,6 @@ impl Api {
         health.insert("leadership".to_owned(), json!({ "leads": leads, "holder": holder }));
         health.insert("registration".to_owned(), registration(&registry));
         health
-    }
-
-    /// What is counted of each type.
-    fn figures(&self, page: &mut Exposition) {
-        let providers: Vec<Arc<Provider>> = self.services.iter().map(Served::provider).collect();
-        let mut each = |name, help, value: &dyn Fn(&Served) -> u64| {
-            let mut family = page.family(name, Gauge, help);
-            for (served, provider) in self.services.iter().zip(&providers) {
-                family.figure(&[("service_type", &provider.service.service_type)], value(served));
-            }
-        };
-        each("mapwright_events_owed", "Instances of which an event is still to be delivered.", &|served| {
-            served.monitor.borrow().owing.try_into().unwrap_or(u64::MAX)
-        });
-        each("mapwright_status_rule_errors", "Evaluations of status rules that failed.", &|served| {
-            served.monitor.borrow().rule_errors
-        });
-        each("mapwright_leads", "1 where this process sends the events of the type.", &|served| {
-            served.leadership.borrow().leads.into()
-        });
-        each("mapwright_registered", "1 where the registry took the last registration.", &|served| {
-            matches!(served.registry.borrow().outcome, Registered::Registered { .. }).into()
-        });
-        let mut ages = page.family(
-            "mapwright_watch_age_seconds",
-            Gauge,
-            "Time since the API server last gave a sign of life on a watch.",
-        );
-        for provider in &providers {
-            for watch in provider.watch_health() {
-                let labels = [
-                    ("service_type", provider.service.service_type.as_str()),
-                    ("watch", &watch.key.to_string()),
-                ];
-                ages.figure(&labels, watch.age.as_secs_f64());
-            }
-        }
-    }
-
-    /// What became of changed certificates and tokens.
-    fn figures_of_files(&self, page: &mut Exposition) {
-        let standings = (self.standings)();
-        let mut each = |name, kind, help, value: &dyn Fn(&Standing) -> u64| {
-            let mut family = page.family(name, kind, help);
-            for (of, standing) in &standings {
-                family.figure(&[("files", of)], value(standing));
-            }
-        };
-        each(
-            "mapwright_files_taken_total",
-            Counter,
-            "Changes of files that were taken into use.",
-            &|files| files.taken,
-        );
-        each("mapwright_files_refused_total", Counter, "Changes of files that were refused.", &|files| {
-            files.refused
-        });
-        each(
-            "mapwright_files_refused",
-            Gauge,
-            "1 while files are refused, and older ones in use.",
-            &|files| files.complaint.is_some().into(),
-        );
     }
 
     fn document(&self, kind: &str, faults: &[String]) -> Map<String, Value> {
@@ -236,12 +181,31 @@ impl Resources for Api {
 
     fn metrics(&self) -> String {
         let mut page = Exposition::default();
-        let version = [("version", env!("CARGO_PKG_VERSION"))];
-        page.family("mapwright_build_info", Gauge, "The program that runs.").figure(&version, 1);
+        let build = [("version", env!("CARGO_PKG_VERSION")), ("commit", env!("MAPWRIGHT_COMMIT"))];
+        page.family("mapwright_build_info", Gauge, "The program that runs.").figure(&build, 1);
+        let ready = u8::from(self.unready().is_empty());
+        page.family("mapwright_ready", Gauge, "1 where the process can serve.").figure(&[], ready);
         self.revisions.borrow().figures(&mut page);
-        self.figures(&mut page);
-        self.figures_of_files(&mut page);
+        figures::of_types(&mut page, &self.services);
+        figures::of_watches(&mut page, &self.services);
+        figures::of_files(&mut page, &(self.standings)());
         page.finish()
+    }
+
+    fn unready(&self) -> Vec<String> {
+        let mut why = Vec::new();
+        if *self.stopping.borrow() {
+            why.push("the process is ending".to_owned());
+        }
+        for provider in self.services.iter().map(Served::provider) {
+            let missing = provider.watch_health().into_iter().filter(|watch| !watch.synced);
+            let missing: Vec<String> = missing.map(|watch| watch.key.to_string()).collect();
+            if !missing.is_empty() {
+                let service_type = &provider.service.service_type;
+                why.push(format!("{service_type} has not read all of {}", missing.join(", ")));
+            }
+        }
+        why
     }
 
     async fn health(&self, collection: Option<&str>) -> Value {

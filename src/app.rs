@@ -32,6 +32,7 @@ use crate::revision::{Revisions, Unfit};
 use crate::settings::{
     self, DeclaredSetting, Faults, ProviderSettings, Registry, Secret, Settings, SignIn, Sources,
 };
+use crate::traces;
 use doors::Doors;
 use reload::{Loaded, Reload};
 
@@ -85,6 +86,7 @@ pub fn print_settings(
 pub async fn serve(
     options: ServeOptions,
     environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    traces: traces::Source,
 ) -> Result<(), StartError> {
     let loaded = Loaded::read(options.root, options.types)?;
     let settings_of = settings_of(options.config, Box::new(environment), true)?;
@@ -95,8 +97,25 @@ pub async fn serve(
     let (cluster, bus, doors) = all(cluster, bus, doors)?;
     let listener = listen(&settings).await?;
     let identity = identity(&listener);
+    let (end, ended) = watch::channel(false);
+    let exporting = tokio::spawn(export(traces, settings.clone(), identity.clone(), ended));
     let running = Running::start(loaded, settings_of, settings, bus, cluster, doors, &identity)?;
-    running.until_asked_to_end(listener).await
+    let served = running.until_asked_to_end(listener).await;
+    end.send_replace(true);
+    let _ = exporting.await;
+    served
+}
+
+/// Spans of this process go where the settings say, under its own name.
+async fn export(spans: traces::Source, settings: Settings, identity: String, ended: watch::Receiver<bool>) {
+    let Some(url) = &settings.traces.url else { return };
+    let resource = [
+        ("service.name", "mapwright"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", &identity),
+        ("k8s.namespace.name", &settings.cluster.namespace),
+    ];
+    traces::export(spans, registry::client(url), url, &resource, until(ended)).await;
 }
 
 fn all<A, B, C>(
@@ -254,6 +273,8 @@ struct Running {
     registrations: Vec<(InUse, watch::Sender<RegistryState>)>,
     reload: Reload,
     revisions: watch::Receiver<Revisions>,
+    /// Raised first: who sends us traffic is told, and given the time to hear of it.
+    stopping: watch::Sender<bool>,
     stop: watch::Sender<bool>,
 }
 
@@ -269,6 +290,7 @@ impl Running {
     ) -> Result<Self, StartError> {
         let settings = Arc::new(settings);
         let (stop, stopped) = watch::channel(false);
+        let (stopping, told) = watch::channel(false);
         let (flushed, _) = watch::channel(false);
         let mut monitors = JoinSet::new();
         let mut leaders = JoinSet::new();
@@ -298,7 +320,7 @@ impl Running {
             registrations.push((in_use.clone(), tell_registry));
             services.push(Served { in_use, tokens: tokens.clone(), monitor, registry, leadership });
         }
-        let api = Arc::new(Api::new(services, cluster, revisions.clone(), doors.standings()));
+        let api = Arc::new(Api::new(services, cluster, revisions.clone(), doors.standings(), told));
         Ok(Self {
             api,
             doors,
@@ -310,6 +332,7 @@ impl Running {
             registrations,
             reload,
             revisions,
+            stopping,
             stop,
         })
     }
@@ -334,6 +357,10 @@ impl Running {
             // No monitor ends by itself: a dead one is a reason to end, since nothing would be reported.
             Some(ended) = self.monitors.join_next() => Err(format!("a monitor ended: {ended:?}")),
         };
+        self.stopping.send_replace(true);
+        if ended.is_ok() {
+            tokio::time::sleep(self.settings.server.shutdown_delay).await;
+        }
         self.stop.send_replace(true);
         let _ = server.await;
         while self.monitors.join_next().await.is_some() {}

@@ -59,7 +59,7 @@ impl MappingRoot {
     pub fn read_schemas(&self) -> Result<Files, Unreadable> {
         let mut files = Bytes::new();
         if self.schemas.is_dir() {
-            read_folder(&self.schemas, "schemas", &mut files)?;
+            read_folder(&home(&self.schemas)?, &self.schemas, "schemas", &mut files)?;
         }
         texts(files)
     }
@@ -84,8 +84,8 @@ impl MappingRoot {
 
     fn bytes(&self) -> Result<Bytes, Unreadable> {
         let mut files = Bytes::new();
-        read_folder(&self.mappings, "mappings", &mut files)?;
-        read_folder(&self.schemas, "schemas", &mut files)?;
+        read_folder(&home(&self.mappings)?, &self.mappings, "mappings", &mut files)?;
+        read_folder(&home(&self.schemas)?, &self.schemas, "schemas", &mut files)?;
         Ok(files)
     }
 }
@@ -113,15 +113,37 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     Ok(paths)
 }
 
-fn read_folder(folder: &Path, prefix: &str, files: &mut Bytes) -> Result<(), Unreadable> {
+/// The folder that holds a root's own: a link may lead anywhere below it, and nowhere else.
+fn home(folder: &Path) -> Result<PathBuf, Unreadable> {
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    above.canonicalize().map_err(|error| Unreadable { path: above.to_owned(), error })
+}
+
+/// Whoever may write a mapping may not read the rest of the disk by it, nor lead the reader round in a circle.
+fn check_link(home: &Path, path: &Path) -> Result<(), Unreadable> {
+    let unreadable = |error| Unreadable { path: path.to_owned(), error };
+    let target = path.canonicalize().map_err(unreadable)?;
+    let refused = |why: String| Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    if !target.starts_with(home) {
+        return refused(format!("it leads out of {}; put a copy in its place", home.display()));
+    }
+    let above = path.parent().and_then(|above| above.canonicalize().ok());
+    if above.is_some_and(|above| above.starts_with(&target)) {
+        return refused("it leads back to a folder that holds it; remove it".to_owned());
+    }
+    Ok(())
+}
+
+fn read_folder(home: &Path, folder: &Path, prefix: &str, files: &mut Bytes) -> Result<(), Unreadable> {
     for path in entries(folder)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.starts_with('.') {
             continue;
         }
+        check_link(home, &path)?;
         let key = format!("{prefix}/{name}");
         if path.is_dir() {
-            read_folder(&path, &key, files)?;
+            read_folder(home, &path, &key, files)?;
         } else if ["toml", "yaml", "yml", "json"].iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
             let bytes = fs::read(&path).map_err(|error| Unreadable { path: path.clone(), error })?;
             files.insert(key, (path, bytes));

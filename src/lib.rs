@@ -18,6 +18,7 @@
 //! - [`cluster`]: Kubernetes. Knows no mapping, no service type, no sibling room.
 //! - [`monitor`]: observation, rules, ledger, event. Knows no transport.
 //! - [`metrics`]: figures in the text format of Prometheus. Knows not what is counted.
+//! - [`traces`]: spans for OpenTelemetry. Knows not what they are about.
 //! - [`ledger`]: what was last said of an instance. Pure: time is an argument.
 //! - [`leader`]: which of several replicas speaks. Knows no mapping and no bus.
 //! - [`cloudevent`]: a change of status as a CloudEvents document. Pure.
@@ -56,3 +57,4 @@ pub mod registry;
 pub mod revision;
 pub mod sandbox;
 pub mod settings;
+pub mod traces;

@@ -107,7 +107,8 @@ const QUOTED_LIMIT: usize = 500;
 /// A registry that asks for more patience than this is taken to have made a mistake.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 
-type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+/// A client of HTTP and HTTPS.
+pub type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Where a registration is made, and for how long it holds.
 #[derive(Debug, Clone)]
@@ -350,7 +351,7 @@ async fn exchange(
 }
 
 /// One call a minute keeps no connection, so none can go stale. Redirects are never followed.
-fn client(url: &str) -> Http {
+pub fn client(url: &str) -> Http {
     let provider = rustls::crypto::ring::default_provider();
     let builder = match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider) {
         Ok(builder) => builder,

@@ -37,6 +37,7 @@ pub struct Settings {
     pub registry: Registry,
     pub monitor: Monitor,
     pub requests: Requests,
+    pub traces: Traces,
     pub providers: Vec<ProviderSettings>,
 }
 
@@ -56,6 +57,8 @@ pub struct Sources<'a> {
 #[derive(Debug, Clone)]
 pub struct Server {
     pub address: ListenAddress,
+    /// How long requests are still taken after the process was asked to end, and says that it is not ready.
+    pub shutdown_delay: Duration,
     pub shutdown_timeout: Duration,
     pub request_timeout: Duration,
     /// None, here and below, is Go's zero: no limit.
@@ -159,6 +162,12 @@ pub struct Monitor {
 pub struct Requests {
     pub find_by_name: bool,
     pub id_from: IdFrom,
+}
+
+#[derive(Debug, Clone)]
+pub struct Traces {
+    /// The collector's base, without a slash at the end. None where no spans are sent.
+    pub url: Option<String>,
 }
 
 /// Where an instance gets its id when the caller names none.

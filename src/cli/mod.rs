@@ -2,10 +2,12 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
 
 mod check;
+mod completions;
 mod dev;
 mod diff;
 mod explain;
 mod init;
+mod man;
 mod offline;
 mod openapi;
 mod rbac;
@@ -21,9 +23,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// The version, and the commit that it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MAPWRIGHT_COMMIT"), ")");
+
 /// A Kubernetes service provider for DCM that is driven by data.
 #[derive(Debug, Parser)]
-#[command(name = "mapwright", version, about, disable_help_subcommand = true)]
+#[command(name = "mapwright", version = VERSION, about, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,6 +49,8 @@ enum Command {
     Init(init::Arguments),
     Openapi(openapi::Arguments),
     Schema(schema::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// How a command ended, as its exit code says it.
@@ -81,6 +88,8 @@ pub fn run() -> ExitCode {
         Command::Init(arguments) => init::run(&arguments).into(),
         Command::Openapi(arguments) => openapi::run(&arguments).into(),
         Command::Schema(arguments) => schema::run(&arguments).into(),
+        Command::Completions(arguments) => completions::run(&arguments).into(),
+        Command::Man(arguments) => man::run(&arguments).into(),
     }
 }
 

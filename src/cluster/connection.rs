@@ -18,8 +18,10 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde_json::Value;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::credential::Plugin;
+use super::missing::{Missing, Needed};
 use super::refusal::{Refusal, RefusalKind, classify, classify_status};
 use super::resource::{Resource, ResourceRef};
 
@@ -68,6 +70,7 @@ struct Inner {
     address: String,
     default_namespace: String,
     resources: Mutex<BTreeMap<ResourceRef, Arc<Resource>>>,
+    missing: Missing,
 }
 
 enum Way {
@@ -103,6 +106,7 @@ impl Cluster {
             address: "in this process".to_owned(),
             default_namespace: namespace.to_owned(),
             resources: Mutex::default(),
+            missing: Missing::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -126,6 +130,7 @@ impl Cluster {
             request_timeout: options.request_timeout,
             streaming_lists: options.streaming_lists,
             resources: Mutex::default(),
+            missing: Missing::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -137,6 +142,12 @@ impl Cluster {
     pub async fn version(&self) -> Result<Value, Refusal> {
         let deadline = VERSION_TIMEOUT.min(self.inner.request_timeout);
         self.call_within(deadline, get("/version")?).await
+    }
+
+    /// The rights that the cluster has refused us, as `verb resource.group`, until the same is allowed.
+    #[must_use]
+    pub fn missing_rights(&self) -> Vec<String> {
+        self.inner.missing.all()
     }
 
     /// Whether watches may begin with what is there.
@@ -193,7 +204,9 @@ impl Cluster {
         deadline: Duration,
         request: Request<Vec<u8>>,
     ) -> Result<Value, Refusal> {
-        let bytes = within(deadline, async { self.bytes(request).await }).await?;
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let span = tracing::debug_span!("cluster", kind = "client", method, path);
+        let bytes = within(deadline, async { self.bytes(request).await }).instrument(span).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::new(RefusalKind::Other, format!("the cluster's answer is no JSON: {error}"))
         })
@@ -212,11 +225,16 @@ impl Cluster {
         if let Some(plugin) = &self.inner.plugin {
             request.headers_mut().insert(AUTHORIZATION, plugin.header().await?);
         }
+        let needed = Needed::of(&request);
         let response = self.send(purpose, request).await?;
         if response.status().is_success() {
+            needed.iter().for_each(|needed| self.inner.missing.is_granted(needed));
             return Ok(response);
         }
         let refusal = refused(response).await?;
+        if let Some(needed) = needed.filter(|_| refusal.kind == RefusalKind::Forbidden) {
+            self.inner.missing.note(needed);
+        }
         if let (RefusalKind::Unauthorized, Some(plugin)) = (refusal.kind, &self.inner.plugin) {
             plugin.forget().await;
         }

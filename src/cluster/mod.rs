@@ -10,7 +10,7 @@
 //!
 //! The files in reading order: [`connection`] reaches the API server, with `credential` for plugins that
 //! hand out short tokens; [`refusal`] says what a failure means; [`resource`] turns a kind into a path;
-//! [`objects`] holds the verbs; [`store`] remembers what [`watch`] sees, cut down by [`prune`], told on by
+//! `missing` remembers which verbs were not allowed; [`objects`] holds the verbs; [`store`] remembers what [`watch`] sees, cut down by [`prune`], told on by
 //! [`changes`]; [`record`] keeps one JSON document per instance;
 //! [`lease`] lets one of several replicas lead; [`review`] asks who holds a token.
 
@@ -19,6 +19,7 @@ pub mod connection;
 mod credential;
 mod feed;
 pub mod lease;
+mod missing;
 pub mod objects;
 pub mod prune;
 pub mod record;

@@ -78,6 +78,11 @@ impl Shelf {
         self.objects.len()
     }
 
+    /// What the texts of all objects take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.objects.values().map(|entry| entry.text.len()).sum()
+    }
+
     pub(crate) fn subscribe(&mut self) -> Changes {
         self.subscribers.add(self.index.keys())
     }

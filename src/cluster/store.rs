@@ -119,6 +119,12 @@ impl Store {
         self.read().len()
     }
 
+    /// What the objects take, without their index.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.read().bytes()
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

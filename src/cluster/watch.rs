@@ -61,6 +61,7 @@ pub struct WatchHealth {
     pub age: Duration,
     pub failure: Option<String>,
     pub objects: usize,
+    pub bytes: usize,
     pub skipped: u64,
     pub lists: u64,
 }
@@ -128,6 +129,7 @@ impl Watches {
             age: running.store.age(),
             failure: running.store.failure(),
             objects: running.store.len(),
+            bytes: running.store.bytes(),
             skipped: running.store.skipped(),
             lists: running.store.lists(),
         };

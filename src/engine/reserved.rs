@@ -7,7 +7,7 @@ pub const ANSWER: [&str; 5] = ["id", "path", "status", "status_message", "create
 pub const COLLECTION: &str = "health";
 
 /// Environment variables that set up the provider itself.
-pub const VARIABLES: [&str; 47] = [
+pub const VARIABLES: [&str; 49] = [
     "SP_NAME",
     "SP_DISPLAY_NAME",
     "SP_ENDPOINT",
@@ -41,6 +41,7 @@ pub const VARIABLES: [&str; 47] = [
     "SP_SERVER_TOKEN_REVIEW",
     "SP_SERVER_TOKEN_AUDIENCES",
     "SP_SERVER_ALLOW_UNAUTHENTICATED",
+    "SP_SERVER_SHUTDOWN_DELAY",
     "SP_SERVER_SHUTDOWN_TIMEOUT",
     "SP_SERVER_REQUEST_TIMEOUT",
     "SP_SERVER_READ_TIMEOUT",
@@ -55,4 +56,5 @@ pub const VARIABLES: [&str; 47] = [
     "SP_MONITOR_PUBLISH_MAX_ATTEMPTS",
     "SP_FIND_BY_NAME",
     "SP_ID_FROM",
+    "SP_TRACES_URL",
 ];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use mapwright_engine::problem::Problem;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -15,10 +15,13 @@ use warp::reply::Response;
 use super::body::{self, Body};
 use super::query::Query;
 use super::routes::{self, Route};
+use super::traffic::Traffic;
 use super::{Act, Create, Limits, ListQuery, Outcome, Resources, Update, negotiate, reply};
 use crate::access::{Access, Caller, Peer};
+use crate::traces::Context;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What all handlers share.
@@ -26,6 +29,7 @@ pub(super) struct Server<R> {
     pub(super) resources: Arc<R>,
     pub(super) access: Arc<Access>,
     pub(super) limits: Limits,
+    pub(super) traffic: Traffic,
 }
 
 /// Answers one request: every outcome is a reply, none a rejection.
@@ -37,14 +41,40 @@ pub(super) async fn answer<R: Resources>(
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
-    let span =
-        tracing::info_span!("request", id = %request_id, %method, path = target.path(), caller = Empty);
+    let traceparent = body.headers.get(TRACEPARENT).filter(|value| sane(value).is_some()).cloned();
+    let span = span(&request_id, traceparent.as_ref().and_then(sane), &method, target.path());
     let request = Request { method, target, peer, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    if let Some(value) = traceparent {
+        response.headers_mut().insert(TRACEPARENT, value);
+    }
     response
+}
+
+/// All that a request causes is told under its id, its trace and, once that is known, its instance.
+fn span(request_id: &str, context: Option<Context>, method: &Method, path: &str) -> Span {
+    let Context { trace, parent, sampled } = context.unwrap_or_else(Context::begin);
+    tracing::info_span!(
+        "request",
+        kind = "server",
+        id = request_id,
+        trace,
+        parent,
+        unsampled = (!sampled).then_some(true),
+        method = method.as_str(),
+        path,
+        route = Empty,
+        instance = Empty,
+        caller = Empty,
+        status = Empty,
+    )
+}
+
+fn sane(value: &HeaderValue) -> Option<Context> {
+    Context::parse(value.to_str().ok()?)
 }
 
 /// A request, taken apart.
@@ -64,7 +94,8 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
         let trusted = admit(&server.access, route.as_ref().ok(), &request).await?;
         let route = route?;
         request.accepts(&route)?;
-        dispatch(&server.resources, route, trusted, &mut request).await
+        Span::current().record("route", route.pattern());
+        dispatch(server, route, trusted, &mut request).await
     };
     let outcome = timeout(limit, routed).await.unwrap_or_else(|_| {
         let detail = format!("not done within {} s; look before you repeat it", limit.as_secs());
@@ -85,6 +116,10 @@ async fn in_time<R: Resources>(server: &Server<R>, mut request: Request) -> Resp
     if request.body.ends_connection() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let collection = routes::of_path(request.target.path(), &collections);
+    let (name, status) = (collection.map(|collection| collection.name.clone()), response.status().as_u16());
+    Span::current().record("status", status);
+    server.traffic.note(name, &request.method, status, begun.elapsed());
     log(&request.method, response.status(), begun);
     request.body.discard();
     response
@@ -111,16 +146,19 @@ async fn admit(access: &Access, route: Option<&Route>, request: &Request) -> Res
 }
 
 async fn dispatch<R: Resources>(
-    resources: &Arc<R>,
+    server: &Server<R>,
     route: Route,
     trusted: bool,
     request: &mut Request,
 ) -> Result<Response, Problem> {
-    let resources = Arc::clone(resources);
+    let resources = Arc::clone(&server.resources);
     match route {
         Route::Health { collection } => health(resources, collection, trusted).await,
         Route::OpenApi => Ok(reply::document(resources.openapi())),
-        Route::Metrics => Ok(reply::text(resources.metrics())),
+        Route::Metrics => Ok(reply::text(resources.metrics() + &server.traffic.figures())),
+        // Who is answered at all sees that the process turns.
+        Route::Live => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
+        Route::Ready => ready(&*resources, trusted),
         Route::Options { allow } => Ok(reply::options(&allow)),
         Route::Create { collection } => create(resources, collection, request).await,
         Route::List { collection } => list(resources, collection, request).await,
@@ -128,6 +166,14 @@ async fn dispatch<R: Resources>(
         Route::Update { collection, id } => update(resources, collection, id, request).await,
         Route::Delete { collection, id } => delete(resources, collection, id, request).await,
         Route::Act { collection, id, action } => act(resources, collection, id, action, request).await,
+    }
+}
+
+fn ready<R: Resources>(resources: &R, trusted: bool) -> Result<Response, Problem> {
+    match resources.unready().as_slice() {
+        [] => Ok(reply::json(StatusCode::OK, &json!({ "status": "ok" }))),
+        why if trusted => Err(Problem::unavailable(format!("not ready: {}", why.join("; ")), 1)),
+        _ => Err(Problem::unavailable("not ready; the log and health tell those who may call why", 1)),
     }
 }
 
@@ -301,10 +347,12 @@ impl Request {
 
 impl<R> Clone for Server<R> {
     fn clone(&self) -> Self {
+        let Self { resources, access, limits, traffic } = self;
         Self {
-            resources: Arc::clone(&self.resources),
-            access: Arc::clone(&self.access),
-            limits: self.limits.clone(),
+            resources: Arc::clone(resources),
+            access: Arc::clone(access),
+            limits: limits.clone(),
+            traffic: traffic.clone(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod reply;
 mod routes;
 mod stream;
 mod tls;
+mod traffic;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -47,6 +48,9 @@ pub trait Resources: Send + Sync + 'static {
 
     /// The figures of the process, in the text format of Prometheus.
     fn metrics(&self) -> String;
+
+    /// What keeps this process from serving, in words; empty where nothing does.
+    fn unready(&self) -> Vec<String>;
 
     /// The health of one collection, or of the whole process. Must answer within two seconds.
     fn health(&self, collection: Option<&str>) -> impl Future<Output = Value> + Send;
@@ -162,7 +166,8 @@ where
     R: Resources,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Sync + 'static,
 {
-    let server = handlers::Server { resources, access, limits: limits.clone() };
+    let traffic = traffic::Traffic::default();
+    let server = handlers::Server { resources, access, limits: limits.clone(), traffic };
     let (bytes, time) = (limits.body_bytes, limits.body_read);
     let body = warp::header::headers_cloned()
         .and(warp::body::stream())

@@ -15,6 +15,9 @@ pub(super) enum Route {
     },
     OpenApi,
     Metrics,
+    /// Whether the process is alive, and whether it can serve: for whoever starts it and sends it traffic.
+    Live,
+    Ready,
     /// Which methods a resource has.
     Options {
         allow: Vec<&'static str>,
@@ -45,9 +48,27 @@ pub(super) enum Route {
 }
 
 impl Route {
+    /// The path with its holes, of which there are few.
+    pub(super) fn pattern(&self) -> String {
+        match self {
+            Self::Health { collection: None } => "/health".to_owned(),
+            Self::Health { collection: Some(collection) } => format!("/api/v1alpha1/{collection}/health"),
+            Self::OpenApi => "/api/v1alpha1/openapi.json".to_owned(),
+            Self::Metrics => "/metrics".to_owned(),
+            Self::Live => "/livez".to_owned(),
+            Self::Ready => "/readyz".to_owned(),
+            Self::Options { .. } => "*".to_owned(),
+            Self::Create { collection } | Self::List { collection } => format!("/api/v1alpha1/{collection}"),
+            Self::Get { collection, .. }
+            | Self::Update { collection, .. }
+            | Self::Delete { collection, .. } => format!("/api/v1alpha1/{collection}/{{id}}"),
+            Self::Act { collection, action, .. } => format!("/api/v1alpha1/{collection}/{{id}}:{action}"),
+        }
+    }
+
     /// Whether strangers are answered as well.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self, Self::Health { .. })
+        matches!(self, Self::Health { .. } | Self::Live | Self::Ready)
     }
 
     /// What a caller must be allowed to do; none for what only tells which methods there are.
@@ -60,7 +81,7 @@ impl Route {
             Self::Delete { collection, .. } => ("delete", collection.as_str()),
             Self::Act { collection, .. } if *method == Method::POST => ("create", collection.as_str()),
             Self::Act { collection, .. } => ("get", collection.as_str()),
-            Self::Health { .. } => ("get", "health"),
+            Self::Health { .. } | Self::Live | Self::Ready => ("get", "health"),
             Self::OpenApi => ("get", "openapi"),
             Self::Metrics => ("get", "metrics"),
             Self::Options { .. } => return None,
@@ -91,7 +112,7 @@ pub(super) fn resolve(method: &Method, path: &str, collections: &[Collection]) -
 }
 
 /// Every method that some resource may have.
-const METHODS: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"];
+pub(super) const METHODS: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"];
 
 fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route, Problem> {
     let raw: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
@@ -100,6 +121,8 @@ fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route
     match segments.as_slice() {
         ["health"] => read_only(method, Route::Health { collection: None }),
         ["metrics"] => read_only(method, Route::Metrics),
+        ["livez"] => read_only(method, Route::Live),
+        ["readyz"] => read_only(method, Route::Ready),
         ["api", "v1alpha1", "openapi.json"] => read_only(method, Route::OpenApi),
         ["api", "v1alpha1", name, rest @ ..] => match (named(name, collections), rest) {
             (Some(collection), []) => of_collection(method, collection),
@@ -115,11 +138,13 @@ fn find(method: &Method, path: &str, collections: &[Collection]) -> Result<Route
 
 /// How problems under this path are spelt: as its collection does, else as DCM does in general.
 pub(super) fn style(path: &str, collections: &[Collection]) -> ProblemStyle {
-    let name = path.strip_prefix("/api/v1alpha1/").and_then(|rest| rest.split('/').next());
-    name.and_then(|name| decode(name).ok())
-        .and_then(|name| named(&name, collections))
-        .map(|collection| collection.problem_style.clone())
-        .unwrap_or_default()
+    of_path(path, collections).map(|collection| collection.problem_style.clone()).unwrap_or_default()
+}
+
+/// The collection that a path is about, whether or not it is a route.
+pub(super) fn of_path<'a>(path: &str, collections: &'a [Collection]) -> Option<&'a Collection> {
+    let name = path.strip_prefix("/api/v1alpha1/")?.split('/').next()?;
+    named(&decode(name).ok()?, collections)
 }
 
 fn of_collection(method: &Method, collection: &Collection) -> Result<Route, Problem> {

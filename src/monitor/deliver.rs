@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument as _;
 
 use super::Monitor;
 use crate::bus::{Bus, BusError, Delivery, LedgerStore, Message};
@@ -80,7 +81,9 @@ pub(super) async fn send(provider: Arc<Provider>, bus: Bus, shelf: Shelf, outgoi
     if seeded!("note-before-delivery") {
         shelf.remember(&outgoing).await;
     }
-    let ((), result) = join(shelf.note_attempt(&outgoing), bus.publish(&message)).await;
+    let span =
+        tracing::debug_span!("publish", kind = "producer", instance = outgoing.id, subject = message.subject);
+    let ((), result) = join(shelf.note_attempt(&outgoing), bus.publish(&message)).instrument(span).await;
     if matches!(result, Ok(Delivery::Acknowledged | Delivery::Flushed)) {
         shelf.remember(&outgoing).await;
     }
@@ -95,6 +98,7 @@ impl Monitor {
             Ok(Delivery::Acknowledged | Delivery::Flushed) => {
                 let Outgoing { id, report, .. } = &outgoing;
                 tracing::info!(id, status = report.status, message = report.message, "reported");
+                self.state.send_modify(|state| state.delivered += 1);
                 self.ledger.delivered(&outgoing);
                 self.delivered(&outgoing);
             }
@@ -102,6 +106,7 @@ impl Monitor {
             Err(_) if seeded!("drop-on-publish-failure") => self.ledger.delivered(&outgoing),
             Err(error) => {
                 tracing::debug!(id = outgoing.id, %error, "an event stays owed");
+                self.state.send_modify(|state| state.failed += 1);
                 self.ledger.failed(now, &outgoing);
             }
         }

@@ -68,6 +68,12 @@ pub struct MonitorState {
     pub ledger: String,
     /// Instances with a report that is not delivered.
     pub owing: usize,
+    /// Chores under way, and messages under way.
+    pub queued: usize,
+    pub sending: usize,
+    /// Reports that arrived, and attempts that did not, since the process began.
+    pub delivered: u64,
+    pub failed: u64,
     /// Rules that failed to evaluate since this revision of the mapping is in use.
     pub rule_errors: u64,
 }
@@ -373,14 +379,15 @@ impl Monitor {
     }
 
     fn tell_state(&self) {
-        let owing = self.ledger.owing();
+        let (owing, queued, sending) = (self.ledger.owing(), self.chores.len(), self.sending.len());
         let ledger = match &self.shelf {
             Some(shelf) => shelf.to_string(),
             None => "not known until NATS answers".to_owned(),
         };
         self.state.send_if_modified(|state| {
-            let changed = state.owing != owing || state.ledger != ledger;
-            state.owing = owing;
+            let now = (owing, queued, sending);
+            let changed = (state.owing, state.queued, state.sending) != now || state.ledger != ledger;
+            (state.owing, state.queued, state.sending) = now;
             state.ledger = ledger;
             changed
         });

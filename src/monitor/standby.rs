@@ -36,6 +36,8 @@ pub async fn take_turns(
             // It is dropped where it stands: the next one may be speaking already.
             () = leads(leadership.clone(), false) => {}
         }
+        // What was under way and owed is the next leader's.
+        state.send_modify(|state| (state.owing, state.queued, state.sending) = (0, 0, 0));
     }
 }
 

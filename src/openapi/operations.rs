@@ -11,6 +11,17 @@ use crate::engine::service::Service;
 const BASE: &str = "/api/v1alpha1";
 const PROVIDER: &str = "provider";
 
+/// What the starter of a process and the router of traffic ask.
+const PROBES: [(&str, &str, &str, &str); 2] = [
+    ("/livez", "GetLive", "Whether the process is alive", "No answer means that it must be started anew."),
+    (
+        "/readyz",
+        "GetReady",
+        "Whether the process can serve",
+        "503 while a watch has not read a complete list, and from the moment that the process is asked to end.",
+    ),
+];
+
 /// The paths that belong to no service type.
 pub(super) fn common(services: &[&Service], parts: &mut Parts) {
     let style = ProblemStyle::default();
@@ -29,6 +40,7 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
         statuses: &[405, 406, 500, 503],
     });
     parts.paths.insert("/health".to_owned(), health);
+    probes(parts, &problems);
     let mut metrics = read(Read {
         id: "GetMetrics",
         tag: PROVIDER,
@@ -55,6 +67,19 @@ pub(super) fn common(services: &[&Service], parts: &mut Parts) {
     parts.paths.insert(format!("{BASE}/openapi.json"), document);
     parts.schemas.insert("provider-health".to_owned(), schemas::provider_health(services));
     problems.describe(parts);
+}
+
+fn probes(parts: &mut Parts, problems: &Problems<'_>) {
+    for (path, id, summary, description) in PROBES {
+        let parameters = &[];
+        let (schema, statuses) = (
+            json!({ "type": "object", "required": ["status"], "properties": { "status": { "const": "ok" } } }),
+            &[405, 406, 500, 503],
+        );
+        let probe =
+            read(Read { id, tag: PROVIDER, summary, description, parameters, schema, problems, statuses });
+        parts.paths.insert(path.to_owned(), probe);
+    }
 }
 
 /// The paths of one service type.

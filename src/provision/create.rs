@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::answer::{broken_rule, problem_of, problem_of_object};
 use super::apply::{NotApplied, abandon, plan, promote};
 use super::claim::Claimed;
-use super::{CreateRequest, Provisioner, check_id};
+use super::{CreateRequest, Provisioner, check_id, tell_instance};
 use crate::clock;
 use crate::engine::format::Moment;
 use crate::engine::inputs::Inputs;
@@ -24,6 +24,7 @@ const NAME_ATTEMPTS: u32 = 4;
 impl Provisioner {
     pub async fn create(&self, create: CreateRequest) -> Result<Value, Problem> {
         let id = self.choose_id(&create)?;
+        tell_instance(&id);
         let digest = fingerprint(&[&canonical(&create.body)]);
         if let Some(known) = self.earlier(&id, create.idempotency_key.as_deref(), &digest).await? {
             return Ok(self.replay(known));

@@ -53,6 +53,11 @@ fn check_id(id: &str) -> Result<(), Problem> {
     ))
 }
 
+/// From here on each line of the request's log names the instance.
+fn tell_instance(id: &str) {
+    tracing::Span::current().record("instance", id);
+}
+
 impl Provisioner {
     /// The record that an id means: of this id, else the only one of this name. Memory is asked first; an
     /// absence is looked up live, once, since another replica may have made it.
@@ -61,16 +66,18 @@ impl Provisioner {
         let provider = &self.provider;
         let missing = || Problem::not_found(format!("there is no instance `{}`", shown(id)));
         if let Some(known) = provider.find(id).filter(|known| provider.is_visible(&known.record)) {
+            tell_instance(&known.record.id);
             return Ok(known);
         }
         if !DNS_LABEL.accepts(id) {
             return Err(missing());
         }
         let live = provider.find_live(id).await;
-        match live.map_err(|refusal| problem_of(&refusal, "reading the record"))? {
+        let found = match live.map_err(|refusal| problem_of(&refusal, "reading the record"))? {
             Some(known) if provider.is_visible(&known.record) => Ok(known),
             _ => self.named(id).ok_or_else(missing),
-        }
+        };
+        found.inspect(|known| tell_instance(&known.record.id))
     }
 
     /// The only visible instance of this name, where callers may use names.

@@ -4,7 +4,7 @@ use super::file::ProviderFile;
 use super::table::{self, Setting};
 use super::{
     Access, Bus, Cluster, Fault, Held, Ledger, ListenAddress, Monitor, Registry, Requests, Server, ServerTls,
-    Settings, SignIn, Sources,
+    Settings, SignIn, Sources, Traces,
 };
 use super::{form, providers};
 
@@ -33,6 +33,7 @@ impl Reader<'_> {
         let monitor = self.monitor();
         let ledger = self.ledger();
         let requests = self.requests();
+        let traces = Traces { url: self.get("SP_TRACES_URL", form::http_url) };
         Some(Settings {
             server: server?,
             cluster: cluster?,
@@ -41,12 +42,14 @@ impl Reader<'_> {
             registry: registry?,
             monitor: monitor?,
             requests: requests?,
+            traces,
             providers,
         })
     }
 
     fn server(&mut self) -> Option<Server> {
         let address = self.get("SP_SERVER_ADDRESS", form::listen_address);
+        let shutdown_delay = self.get("SP_SERVER_SHUTDOWN_DELAY", form::duration);
         let shutdown_timeout = self.get("SP_SERVER_SHUTDOWN_TIMEOUT", form::duration);
         let request_timeout = self.get("SP_SERVER_REQUEST_TIMEOUT", form::positive_duration);
         let mut limit = |env| self.get(env, form::duration).filter(|limit| !limit.is_zero());
@@ -59,6 +62,7 @@ impl Reader<'_> {
         let access = self.access(address.as_ref(), tls.as_ref());
         Some(Server {
             address: address?,
+            shutdown_delay: shutdown_delay?,
             shutdown_timeout: shutdown_timeout?,
             request_timeout: request_timeout?,
             read_timeout,

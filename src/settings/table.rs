@@ -186,6 +186,13 @@ pub const SETTINGS: &[Setting] = &[
         "whether everybody may call on an address that is not loopback",
     ),
     row_of(
+        "SP_SERVER_SHUTDOWN_DELAY",
+        "server.shutdown_delay",
+        DELAY,
+        Some("0s"),
+        "how long a process that was asked to end still serves, and says on /readyz that it is not ready",
+    ),
+    row_of(
         "SP_SERVER_SHUTDOWN_TIMEOUT",
         "server.shutdown_timeout",
         DURATION,
@@ -283,6 +290,13 @@ pub const SETTINGS: &[Setting] = &[
         Some("random"),
         "where an id comes from when the caller names none: `idempotency-key` takes the key itself where it can be an id",
     ),
+    row_of(
+        "SP_TRACES_URL",
+        "traces.url",
+        HTTP_URL,
+        None,
+        "an OpenTelemetry collector, to whose /v1/traces spans are sent as JSON; without it none are",
+    ),
 ];
 
 const NAME: &str = "a name of lower-case letters, digits and hyphens";
@@ -291,6 +305,7 @@ const NATS_URLS: &str = "URLs separated by commas, as nats://a.example.com:4222,
 const NAMES: &str = "names separated by commas, or * for every certificate of the authority";
 const DURATION: &str = "a duration above zero, as 500ms, 15s or 10m";
 const LIMIT: &str = "a duration, as 500ms, 15s or 10m; 0 means no limit";
+const DELAY: &str = "a duration, as 500ms, 15s or 10m";
 const PATH: &str = "a path";
 const BOOLEAN: &str = "true or false";
 const MILLISECONDS: &str = "a whole number of milliseconds, at most 60000";

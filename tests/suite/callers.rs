@@ -265,7 +265,7 @@ async fn a_service_account_may_call_what_a_rule_of_the_cluster_lets_it() {
 /// A provider with exactly the rights that `rbac --token-review` prints.
 async fn reviewing(shared: &Shared, namespace: &str) -> Provider {
     let printed = mapwright(&["rbac", "container", "storage", "--namespace", namespace, "--token-review"]);
-    crate::rights::allow(shared, namespace, &text(&printed.stdout)).await;
+    crate::rights::allow(&shared.control_plane, "limited", namespace, &text(&printed.stdout)).await;
     let plane = &shared.control_plane;
     let kubeconfig = plane.kubeconfig_for("limited", &plane.url()).unwrap();
     let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, namespace).unwrap();

@@ -10,14 +10,16 @@ pub(crate) mod markdown;
 mod reference;
 mod sample;
 mod tables;
+mod threats;
 
+pub(crate) use change::declared_by_mappings;
 use markdown::Page;
 
 use super::source::files;
 
 /// Every page that a person reads.
 fn pages() -> Vec<Page> {
-    let mut names = vec!["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+    let mut names = vec!["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
         .into_iter()
         .map(|name| Page::parse(name, &super::source::text(name)))
         .collect::<Vec<_>>();

@@ -24,7 +24,9 @@ fn families(text: &str) -> BTreeSet<(String, String, String)> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     kinds
         .map(|(name, kind)| {
-            let of = |line: &&str| line.split(['{', ' ']).next() == Some(name);
+            // Of a histogram, the sum has the labels of the page: a bucket has its bound besides.
+            let first = if kind == "histogram" { format!("{name}_sum") } else { name.to_owned() };
+            let of = |line: &&str| line.split(['{', ' ']).next() == Some(&first);
             let figure = text.lines().find(of).unwrap_or_else(|| panic!("no figure of {name}"));
             let labels = figure.split_once('{').map_or("", |(_, rest)| rest.split('}').next().unwrap());
             let names: Vec<&str> =

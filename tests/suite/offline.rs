@@ -242,3 +242,44 @@ fn diff_renders_the_specs_of_records_and_where_restarts_come_from_is_data() {
     assert!(told.contains("records.json: my-app\n"), "{told}");
     assert!(told.contains("~ /spec/replicas: 1 -> 2  (restarts pods)"), "{told}");
 }
+
+#[test]
+fn shells_and_readers_get_every_command_and_the_version_names_the_commit() {
+    let help = text(&mapwright(&["--help"]).stdout);
+    let commands = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| line.starts_with("  "));
+    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.len() > 10, "{help}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&mapwright(&["completions", shell]).stdout);
+        let missing: Vec<&&str> = commands.iter().filter(|command| !script.contains(**command)).collect();
+        assert!(missing.is_empty(), "{shell}: {missing:?}");
+    }
+    let script = mapwright(&["completions", "bash"]).stdout;
+    let folder = Folder::new("completions");
+    let file = folder.write("mapwright.bash", &text(&script));
+    let read = Command::new("bash").arg("-n").arg(file).output().unwrap();
+    assert!(read.status.success(), "{}", text(&read.stderr));
+    assert_eq!(mapwright(&["completions", "basch"]).status.code(), Some(2));
+
+    let page = text(&mapwright(&["man"]).stdout);
+    assert!(page.contains(".TH mapwright 1"), "{page}");
+    for command in &commands {
+        let page = text(&mapwright(&["man", command]).stdout);
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH NAME"), "{command}: {page}");
+    }
+    let unknown = mapwright(&["man", "serv"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert_eq!(text(&unknown.stderr), "there is no command `serv`; did you mean `serve`?\n");
+
+    // A build for development says so: it would else be compiled anew at each commit.
+    let version = text(&mapwright(&["--version"]).stdout);
+    let commit = version.trim().strip_prefix("mapwright 0.1.0 (").and_then(|rest| rest.strip_suffix(')'));
+    assert!(
+        commit.is_some_and(|commit| commit.bytes().all(|byte| byte.is_ascii_alphanumeric())),
+        "{version}"
+    );
+}

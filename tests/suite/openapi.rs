@@ -35,7 +35,10 @@ fn one_type_alone_leaves_the_other_out() {
     let paths: Vec<&String> = one["paths"].as_object().unwrap().keys().collect();
     let ours = "/api/v1alpha1/volumes";
     let (item, health) = (format!("{ours}/{{id}}"), format!("{ours}/health"));
-    assert_eq!(paths, ["/health", "/metrics", "/api/v1alpha1/openapi.json", ours, &item, &health]);
+    assert_eq!(
+        paths,
+        ["/health", "/livez", "/readyz", "/metrics", "/api/v1alpha1/openapi.json", ours, &item, &health]
+    );
     assert!(!one.to_string().contains("container"), "{one}");
     let unknown = Command::new(env!("CARGO_BIN_EXE_mapwright")).args(["openapi", "storag"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));

@@ -6,6 +6,7 @@ mod limits;
 mod rooms;
 mod rust;
 mod seeds;
+mod supply;
 mod words;
 
 use std::fs;

@@ -28,6 +28,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("SP_SERVER_TOKEN_REVIEW", "perhaps", "SP_SERVER_TOKEN_REVIEW"),
     ("SP_SERVER_TOKEN_AUDIENCES", "us", "SP_SERVER_TOKEN_AUDIENCES"),
     ("SP_SERVER_ALLOW_UNAUTHENTICATED", "maybe", "SP_SERVER_ALLOW_UNAUTHENTICATED"),
+    ("SP_SERVER_SHUTDOWN_DELAY", "5", "SP_SERVER_SHUTDOWN_DELAY"),
     ("SP_SERVER_SHUTDOWN_TIMEOUT", "15", "SP_SERVER_SHUTDOWN_TIMEOUT"),
     ("SP_SERVER_REQUEST_TIMEOUT", "0", "SP_SERVER_REQUEST_TIMEOUT"),
     ("SP_SERVER_READ_TIMEOUT", "soon", "SP_SERVER_READ_TIMEOUT"),
@@ -41,6 +42,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("SP_MONITOR_PUBLISH_MAX_ATTEMPTS", "-3", "SP_MONITOR_PUBLISH_MAX_ATTEMPTS"),
     ("SP_FIND_BY_NAME", "no way", "SP_FIND_BY_NAME"),
     ("SP_ID_FROM", "anywhere", "SP_ID_FROM"),
+    ("SP_TRACES_URL", "collector:4318", "SP_TRACES_URL"),
 ];
 
 /// Settings of which every value has its use, and those of files, which are read after the settings.

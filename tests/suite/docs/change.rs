@@ -36,7 +36,7 @@ pub(super) fn load_mapping(name: &str) -> Service {
 }
 
 /// What every shipped mapping wants to be told.
-pub(super) fn declared_by_mappings() -> Vec<DeclaredSetting> {
+pub(crate) fn declared_by_mappings() -> Vec<DeclaredSetting> {
     let mut declared = Vec::new();
     for name in mapping_names() {
         for rule in load_mapping(&name).settings {

@@ -81,7 +81,7 @@ fn fault(line: &str) -> Option<String> {
             None => cargo_fault(words.next().unwrap_or_default()),
         },
         "curl" => curl_fault(line),
-        "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" | "printf" => None,
+        "podman" | "helm" | "git" | "cd" | "export" | "kubectl" | "cp" | "sleep" | "printf" => None,
         path if path.starts_with(".ci/") => (!root().join(path).is_file()).then(|| format!("no file {path}")),
         other => Some(format!("no test knows the command `{other}`")),
     }
@@ -160,7 +160,7 @@ fn a_command_that_does_not_exist_is_caught() {
         "cargo run --bin mapwright -- chek",
         "curl localhost:8080/api/v1alpha1/boxes",
         "curl localhost:8080/api/v1alpha1/containers -d '{\"spec\": {}}'",
-        "podman ps",
+        "docker ps",
     ] {
         assert!(fault(command).is_some(), "{command}");
     }

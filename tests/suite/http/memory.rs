@@ -60,6 +60,13 @@ impl Resources for Memory {
         "things 1\n".to_owned()
     }
 
+    fn unready(&self) -> Vec<String> {
+        match self.holds("unready") {
+            true => vec!["something is missing".to_owned(), "and another thing".to_owned()],
+            false => Vec::new(),
+        }
+    }
+
     fn openapi(&self) -> String {
         json!({ "openapi": "3.1.0" }).to_string()
     }

@@ -158,7 +158,7 @@ fn dependency_tree(package: &str) -> BTreeSet<String> {
 }
 
 /// Of this platform: packages of others have not been fetched by a build.
-fn metadata() -> Value {
+pub(super) fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(super::root()).args(["metadata", "--format-version", "1", "--offline", "--locked"]);

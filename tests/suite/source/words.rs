@@ -96,6 +96,11 @@ const EXCEPTIONS: &[Exception] = &[
     // Protocols of our own.
     Exception { word: "ConfigMap", at: "src/cluster/record.rs", why: "a record is kept in one" },
     Exception { word: "Namespace", at: "src/cluster/objects.rs", why: "its uid tells clusters apart" },
+    Exception {
+        word: "namespaces",
+        at: "src/cluster/missing.rs",
+        why: "the segment that parts a path in two",
+    },
     Exception { word: "Lease", at: "src/", why: "of several replicas the one that holds it speaks" },
     Exception { word: "lease", at: "src/", why: "a variable that holds one" },
     // Protocols of Kubernetes.

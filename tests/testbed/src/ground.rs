@@ -38,6 +38,14 @@ pub fn has_servers() -> bool {
     })
 }
 
+/// Says that a tool of somebody else's is not there. Not every machine can have it, so CI goes on.
+pub fn leave_out_tool(name: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+        progress(&format!("left out: what needs {name}, which is not installed"));
+    }
+}
+
 /// Says once, in one line, what is left out. In CI nothing may be.
 fn leave_out(what: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());

@@ -53,6 +53,9 @@ pub mod wait;
 /// What the provider promises, held against what it answers.
 pub mod contract;
 
+/// What the program is built from.
+pub mod sbom;
+
 /// A small HTTP client.
 pub mod http;
 

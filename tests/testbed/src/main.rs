@@ -15,6 +15,7 @@ const USAGE: &str =
                            the same, until the program ends that is given the provider's URL in PROVIDER
        testbed build       build the servers, if they are not there yet
        testbed selfcheck   start every part once and look whether it works
+       testbed sbom        print the program's bill of materials
        testbed openapi F   write Kubernetes' types to F, which is schemas/kubernetes/types.pack";
 
 fn main() -> ExitCode {
@@ -36,6 +37,7 @@ async fn run() -> ExitCode {
         ["against", program, ref rest @ ..] => finish(demo::against(program, rest).await),
         ["build"] => finish(build()),
         ["selfcheck"] => finish(selfcheck::run().await),
+        ["sbom"] => finish(sbom()),
         ["openapi", file] => finish(openapi(file).await),
         // The self-check starts this program where a test starts the product.
         ["serve", ..] => finish(selfcheck::stand_in().await),
@@ -45,6 +47,11 @@ async fn run() -> ExitCode {
 
 fn build() -> Result<()> {
     println!("{:#?}", Binaries::find()?);
+    Ok(())
+}
+
+fn sbom() -> Result<()> {
+    println!("{:#}", mapwright_testbed::sbom::document(std::path::Path::new("."))?);
     Ok(())
 }
 
