@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::cases::root::run;
 use super::dcm::{Dcm, SOON, created, name_of};
+use super::sandbox::Stage;
 
 const DATABASES: &str = "/api/v1alpha1/databases";
 const CLAIM: Kind = Kind::new("databases.example/v1", "DatabaseClaim", "databaseclaims");
@@ -25,7 +26,7 @@ fn folder() -> PathBuf {
 }
 
 fn sales() -> Value {
-    json!({ "service_type": "database", "metadata": { "name": "sales" }, "engine": "postgres", "size": "10Gi" })
+    json!({ "service_type": "database", "metadata": { "name": "sales" }, "engine": "postgres", "size": "10Gi", "replicas": 1 })
 }
 
 #[test]
@@ -39,6 +40,24 @@ fn its_mapping_has_no_mistakes_and_its_cases_reach_every_way() {
     assert!(suite.findings.is_empty() && wrong.is_empty(), "{}{wrong:#?}", suite.findings);
     let unreached: Vec<_> = suite.unreached().into_iter().flat_map(|(_, _, ways)| ways).collect();
     assert!(ran.results.len() > 10 && unreached.is_empty(), "{unreached:#?}");
+}
+
+/// The cluster in memory begins with the kinds of its root; stages play the operator.
+#[tokio::test]
+async fn dev_has_the_kinds_of_its_root() {
+    let operator = "for: databases.example/v1/DatabaseClaim
+stages:
+  - name: make it
+    when: not object.status.phase
+    status: { phase: Ready, readyReplicas: 1, endpoint: sales.example, port: 5432 }
+";
+    let stage = Stage::of(folder(), operator).await;
+    created(&stage.http.post(&format!("{DATABASES}?id=sales"), &sales()).await.unwrap());
+    stage.statuses("sales", "RUNNING").await;
+    let shown = stage.http.get(&format!("{DATABASES}/sales")).await.unwrap().json();
+    assert_eq!(shown["connection"]["host"], "sales.example");
+    assert_eq!(stage.http.delete(&format!("{DATABASES}/sales")).await.unwrap().status, 204);
+    stage.statuses("sales", "DELETED").await;
 }
 
 /// The kind comes after the provider: until then a create is refused and leaves nothing, and nobody restarts.
@@ -80,7 +99,7 @@ async fn a_database_lives_on_a_kind_that_is_installed_while_the_provider_serves(
     let ready = json!({ "phase": "Ready", "message": null, "readyReplicas": 1, "endpoint": "sales.example", "port": 5432 });
     dcm.becomes(&CLAIM, &claim, ready).await;
     let shown = dcm.says(DATABASES, "sales", "RUNNING", &["postgres 17"]).await;
-    assert_eq!(shown["spec"]["connection"], json!({ "host": "sales.example", "port": 5432 }));
+    assert_eq!(shown["connection"], json!({ "host": "sales.example", "port": 5432 }));
     assert_eq!(dcm.delete(DATABASES, "sales").await.status, 204);
     dcm.is_gone(DATABASES, "sales").await;
     dcm.events.wait_for("sales", "DELETED", SOON).await.unwrap();
