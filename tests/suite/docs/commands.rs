@@ -109,7 +109,7 @@ fn sub_commands() -> Vec<String> {
 }
 
 fn cargo_fault(command: &str) -> Option<String> {
-    let own = ["build", "run", "test", "fmt", "clippy", "check", "doc"];
+    let own = ["bench", "build", "run", "test", "fmt", "clippy", "check", "doc"];
     let is_alias = text(".cargo/config.toml").contains(&format!("\n{command} = "));
     (!own.contains(&command) && !is_alias).then(|| format!("cargo has no command `{command}`"))
 }
