@@ -74,6 +74,11 @@ impl Dev {
     ) -> Result<Self, StartError> {
         let loaded = Loaded::read(options.root.clone(), Vec::new())?;
         let sandbox = furnished(&options)?;
+        // All services of a root share its definitions.
+        let definitions = loaded.services.first().map(|service| service.definitions.clone());
+        sandbox.define(&definitions.unwrap_or_default()).map_err(|why| {
+            StartError::Other(format!("the cluster in memory refuses a file of schemas/crds: {why}"))
+        })?;
         let api = bind(options.api_port, "--api-port").await?;
         let cluster_address = address_of(&api)?;
         let (file, temporary) = write_kubeconfig(&options, cluster_address)?;

@@ -89,6 +89,7 @@ impl<'s> World<'s> {
         let namespace = story.identity.namespace.clone();
         let sandbox = Sandbox::start(Some(stages))?;
         sandbox.furnish()?;
+        sandbox.define(&service.definitions)?;
         sandbox.make_namespace(&namespace)?;
         for object in story.objects {
             create(&sandbox, &namespace, object)?;

@@ -27,6 +27,8 @@ pub struct Kinds {
     rows: Arc<BTreeMap<KindRef, KindRow>>,
     /// The definitions of CustomResourceDefinitions.
     custom: Arc<BTreeMap<String, Json>>,
+    /// Those CustomResourceDefinitions whole, for a cluster in memory.
+    documents: Arc<Vec<Json>>,
     pack: Option<Arc<Pack>>,
     schemas: Arc<Mutex<HashMap<KindRef, Arc<Json>>>>,
     validators: Arc<Mutex<HashMap<KindRef, Arc<Validator>>>>,
@@ -110,12 +112,28 @@ impl Kinds {
             return self.clone();
         }
         let (mut rows, mut custom) = ((*self.rows).clone(), (*self.custom).clone());
+        let mut documents = Vec::new();
         for definition in found {
+            // One document may define several versions, which follow each other.
+            if documents.last() != Some(&definition.document) {
+                documents.push(definition.document);
+            }
             custom.insert(definition.row.schema.clone(), definition.schema);
             rows.insert(definition.kind, definition.row);
         }
         // The caches start anew: a CustomResourceDefinition may replace a kind.
-        Self { rows: Arc::new(rows), custom: Arc::new(custom), pack: self.pack.clone(), ..Self::default() }
+        Self {
+            rows: Arc::new(rows),
+            custom: Arc::new(custom),
+            documents: Arc::new(documents),
+            pack: self.pack.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The CustomResourceDefinitions of the mapping root, as they were written.
+    pub fn documents(&self) -> Arc<Vec<Json>> {
+        self.documents.clone()
     }
 
     /// Whether there are none, so that nothing can be checked.

@@ -85,6 +85,7 @@ impl<'a> Loader<'a> {
         if broken {
             return None;
         }
+        service.definitions = self.kinds.documents();
         prune::prune(&mut service);
         Some(service)
     }
@@ -204,6 +205,7 @@ impl Parts {
         let prefix = mapping.problem.as_ref().and_then(|form| form.type_prefix.as_ref());
         let lets: Lets = self.lets.into();
         Service {
+            definitions: Arc::default(),
             service_type: mapping.service_type.value.clone(),
             collection: mapping.collection.value.clone(),
             list_key: mapping.list_key.as_ref().unwrap_or(&mapping.collection).value.clone(),

@@ -31,6 +31,8 @@ pub struct Service {
     /// A digest of every file that this mapping was read from.
     pub revision: String,
     pub settings: Vec<SettingRule>,
+    /// The custom kinds of its mapping root, as documents: a cluster in memory begins with them.
+    pub definitions: Arc<Vec<Json>>,
     pub schema: Schema,
     /// Pointers of the spec that are stored and shown only.
     pub echoed: Vec<String>,

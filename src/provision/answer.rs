@@ -35,6 +35,11 @@ pub fn problem_of(refusal: &Refusal, doing: &str) -> Problem {
         RefusalKind::Conflict => {
             Problem::conflict("the instance was changed by somebody else at the same time; try again")
         }
+        RefusalKind::NotServed => Problem::unavailable(
+            "the cluster does not know a kind of object that this service type is made of; its operator has to \
+             install what defines it",
+            RETRY_AFTER,
+        ),
         kind if kind.is_transient() => Problem::unavailable(
             "the cluster cannot serve the request now; try again later",
             refusal.retry_after.unwrap_or(RETRY_AFTER),

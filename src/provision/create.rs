@@ -34,6 +34,7 @@ impl Provisioner {
         if self.provider.find(&id).is_some_and(|known| known.stored.is_none()) {
             return Err(super::claim::taken(&id));
         }
+        self.all_served().await?;
         let draft = |life, attempt| self.draft(&id, life, attempt, &inputs, &create.idempotency_key, &digest);
         let claimed =
             self.claim(|life| Ok(draft(life, 0)?.0), create.idempotency_key.as_deref(), &digest).await?;
@@ -78,6 +79,15 @@ impl Provisioner {
         let mut inputs = Inputs { spec: request.spec.clone(), settings, ..Inputs::default() };
         self.judge(Moment::Create, request, &identity, &mut inputs).await?;
         Ok(inputs)
+    }
+
+    /// Nothing is claimed for what the cluster cannot hold: what is claimed could not be taken back either.
+    async fn all_served(&self) -> Result<(), Problem> {
+        for object in self.provider.service.objects.iter().filter(|object| object.when.is_none()) {
+            let resource = self.provider.resource(&object.kind).await;
+            resource.map_err(|refusal| problem_of(&refusal, "looking for a kind"))?;
+        }
+        Ok(())
     }
 
     /// The record of a life and the manifests that it plans.

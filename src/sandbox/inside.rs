@@ -64,6 +64,23 @@ impl Sandbox {
         written.map(|written| written.object).map_err(|refusal| refusal.message)
     }
 
+    /// Puts in documents that define kinds, and changes those that are there already.
+    ///
+    /// # Errors
+    /// The refusal that a client would get.
+    pub fn define(&self, definitions: &[Value]) -> Result<(), String> {
+        for definition in definitions {
+            let member = |key: &str| definition[key].as_str().unwrap_or_default();
+            let there = self.find(member("apiVersion"), member("kind"), "", "")?;
+            if there.iter().any(|object| name(object) == name(definition)) {
+                self.change(definition, definition)?;
+            } else {
+                self.create(member("apiVersion"), member("kind"), "", definition.clone())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The objects of a kind that these labels select.
     ///
     /// # Errors

@@ -62,6 +62,23 @@ impl Dcm {
         Self { provider, objects, events, http }
     }
 
+    /// Starts one that serves, and is not healthy yet, for its cluster lacks something.
+    pub(crate) async fn listen_of(
+        types: &[&str],
+        objects: Objects,
+        change: impl FnOnce(Launch) -> Launch,
+    ) -> Self {
+        let shared = Shared::get().await.unwrap();
+        let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, objects.namespace()).unwrap();
+        let launch = change(launch.types(types));
+        let events = Events::subscribe(&shared.nats.url(), "dcm.*").await.unwrap();
+        let events = events.of_source(source(&objects));
+        let nobody = "http://127.0.0.1:1/api/v1alpha1";
+        let provider = launch.env("DCM_REGISTRATION_URL", nobody).listen().await.unwrap();
+        let http = provider.http();
+        Self { provider, objects, events, http }
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.http.post(path, body).await.unwrap()
     }

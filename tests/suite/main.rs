@@ -14,6 +14,7 @@ mod cluster_wire;
 mod containers;
 mod controllers;
 mod cookbook;
+mod database;
 mod dcm;
 mod deaths;
 mod delivery;

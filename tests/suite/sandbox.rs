@@ -55,8 +55,8 @@ impl Drop for Fixture {
 }
 
 /// `mapwright dev` in this process, and the events that it would show.
-struct Stage {
-    http: Http,
+pub(crate) struct Stage {
+    pub(crate) http: Http,
     cluster: Http,
     events: Arc<Mutex<Vec<Value>>>,
     task: JoinHandle<()>,
@@ -65,11 +65,16 @@ struct Stage {
 
 impl Stage {
     async fn start(scenario: &str) -> Self {
+        Self::of(PathBuf::from(env!("CARGO_MANIFEST_DIR")), scenario).await
+    }
+
+    /// With the mappings of another root.
+    pub(crate) async fn of(root: PathBuf, scenario: &str) -> Self {
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let scratch = Scratch::new("dev").unwrap();
         let scenario = scratch.write("scenario.yaml", scenario).unwrap();
         let options = DevOptions {
-            root: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
+            root,
             nats: None,
             port: 0,
             api_port: 0,
@@ -94,7 +99,7 @@ impl Stage {
     }
 
     /// The statuses that were said of an id, once this one is among them.
-    async fn statuses(&self, id: &str, last: &str) -> Vec<String> {
+    pub(crate) async fn statuses(&self, id: &str, last: &str) -> Vec<String> {
         let said = async || {
             let events = self.events.lock().unwrap();
             let of_id = events.iter().filter(|event| event["id"] == id);

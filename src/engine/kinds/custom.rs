@@ -18,6 +18,8 @@ pub(super) struct Custom {
     pub(super) kind: KindRef,
     pub(super) row: KindRow,
     pub(super) schema: Json,
+    /// The document that defines it.
+    pub(super) document: Json,
 }
 
 pub(super) fn read_all(files: &Files, findings: &mut Findings) -> Vec<Custom> {
@@ -54,7 +56,8 @@ fn kinds_of(source: &Source, tree: &Tree, findings: &mut Findings) -> Vec<Custom
             _ => Vec::new(),
         };
         let kind = KindRef { api_version: format!("{group}/{name}"), kind: kind.clone() };
-        found.push(Custom { kind, row, schema: with_metadata(schema.unwrap_or_else(|| json!({}))) });
+        let schema = with_metadata(schema.unwrap_or_else(|| json!({})));
+        found.push(Custom { kind, row, schema, document: tree.to_json() });
     }
     found
 }
