@@ -13,8 +13,11 @@ use super::*;
 const SEQUENCES: u64 = 30;
 const REQUESTS: usize = 60;
 
-/// The kinds that are asked for: group, plural, and a body of a name.
-const KINDS: [(&str, &str, fn(&str) -> Value); 4] = [
+/// A kind: its group, its plural, and a body of a name.
+type Served = (&'static str, &'static str, fn(&str) -> Value);
+
+/// The kinds that are asked for.
+const KINDS: [Served; 4] = [
     ("/api/v1", "configmaps", |name| json!({ "metadata": { "name": name }, "data": { "k": "1" } })),
     (
         "/api/v1",
