@@ -46,11 +46,7 @@ impl Selector {
         if labels.len() + fields.len() > LONGEST {
             return Err(Refusal::bad_request("the selector is too long"));
         }
-        let labels = read_labels(labels).map_err(|error| match error.starts_with("found '=") {
-            // The first word is judged before any requirement.
-            true => Refusal::bad_request(error),
-            false => Refusal::bad_request(format!("unable to parse requirement: {error}")),
-        })?;
+        let labels = read_labels(labels).map_err(Refusal::bad_request)?;
         let fields = read_fields(fields)?;
         for field in &fields {
             if !is_known_field(kind, &field.path) {
@@ -129,18 +125,23 @@ fn read_labels(text: &str) -> Result<Vec<Requirement>, String> {
             if text.trim().is_empty() {
                 continue;
             }
-            return Err(format!("found ',', expected: identifier in {text:?}"));
+            return Err(unreadable(&format!("found ',', expected: identifier in {text:?}")));
         }
-        requirements.push(read_requirement(part)?);
+        // The first word is judged before any requirement.
+        if let Some(rest) = part.strip_prefix('=') {
+            let word = if rest.starts_with('=') { "==" } else { "=" };
+            return Err(format!("found '{word}', expected: !, identifier, or 'end of string'"));
+        }
+        requirements.push(read_requirement(part).map_err(|error| unreadable(&error))?);
     }
     Ok(requirements)
 }
 
+fn unreadable(error: &str) -> String {
+    format!("unable to parse requirement: {error}")
+}
+
 fn read_requirement(part: &str) -> Result<Requirement, String> {
-    if let Some(rest) = part.strip_prefix('=') {
-        let word = if rest.starts_with('=') { "==" } else { "=" };
-        return Err(format!("found '{word}', expected: !, identifier, or 'end of string'"));
-    }
     let (key, test) = if let Some(key) = part.strip_prefix('!') {
         (key.trim(), Test::Missing)
     } else if let Some((key, value)) = part.split_once("!=") {
