@@ -41,8 +41,9 @@ pub(super) async fn answer<R: Resources>(
     body: Body,
 ) -> Response {
     let request_id = request_id(&body.headers);
-    let traceparent = body.headers.get(TRACEPARENT).filter(|value| sane(value).is_some()).cloned();
-    let span = span(&request_id, traceparent.as_ref().and_then(sane), &method, target.path());
+    let given = body.headers.get(TRACEPARENT).and_then(|value| Some((value.clone(), sane(value)?)));
+    let (traceparent, context) = given.unzip();
+    let span = span(&request_id, context, &method, target.path());
     let request = Request { method, target, peer, body };
     let mut response = in_time(&server, request).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&request_id) {

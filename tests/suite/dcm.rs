@@ -52,11 +52,7 @@ impl Dcm {
         objects: Objects,
         change: impl FnOnce(Launch) -> Launch,
     ) -> Self {
-        let shared = Shared::get().await.unwrap();
-        let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, objects.namespace()).unwrap();
-        let launch = change(launch.types(types));
-        let events = Events::subscribe(&shared.nats.url(), "dcm.*").await.unwrap();
-        let events = events.of_source(source(&objects));
+        let (launch, events) = prepare(types, &objects, change).await;
         let provider = launch.start().await.unwrap();
         let http = provider.http();
         Self { provider, objects, events, http }
@@ -68,11 +64,7 @@ impl Dcm {
         objects: Objects,
         change: impl FnOnce(Launch) -> Launch,
     ) -> Self {
-        let shared = Shared::get().await.unwrap();
-        let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, objects.namespace()).unwrap();
-        let launch = change(launch.types(types));
-        let events = Events::subscribe(&shared.nats.url(), "dcm.*").await.unwrap();
-        let events = events.of_source(source(&objects));
+        let (launch, events) = prepare(types, &objects, change).await;
         let nobody = "http://127.0.0.1:1/api/v1alpha1";
         let provider = launch.env("DCM_REGISTRATION_URL", nobody).listen().await.unwrap();
         let http = provider.http();
@@ -182,6 +174,18 @@ impl Dcm {
         };
         eventually(&format!("nothing is left of {id}"), SOON, left).await.unwrap();
     }
+}
+
+/// A provider that is still to be started, and its events from the first on.
+async fn prepare(
+    types: &[&str],
+    objects: &Objects,
+    change: impl FnOnce(Launch) -> Launch,
+) -> (Launch, Events) {
+    let shared = Shared::get().await.unwrap();
+    let launch = Launch::shared(env!("CARGO_BIN_EXE_mapwright"), shared, objects.namespace()).unwrap();
+    let events = Events::subscribe(&shared.nats.url(), "dcm.*").await.unwrap();
+    (change(launch.types(types)), events.of_source(source(objects)))
 }
 
 /// Whose events those of a namespace's provider are.

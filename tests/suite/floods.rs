@@ -11,7 +11,7 @@ use hyper::Request;
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mapwright_testbed::certificates::Authority;
-use mapwright_testbed::process::Scratch;
+use mapwright_testbed::process::{Scratch, memory};
 use mapwright_testbed::{Launch, Provider, eventually, secs};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -116,20 +116,13 @@ async fn two_thousand_half_handshakes_are_closed_while_good_clients_go_on() {
     let _ = timeout(secs(10), stream.read_to_end(&mut rest)).await.expect("the connection ends");
 }
 
-/// Memory in KiB, by the name of the line that tells it.
-fn memory(provider: &Provider, line: &str) -> i64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", provider.pid())).unwrap();
-    let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
-    found.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 /// How much more memory the process ever had while something was done to it, in KiB.
 async fn grown(provider: &Provider, done: impl Future<Output = ()>) -> i64 {
-    let before = memory(provider, "VmRSS");
+    let before = memory(provider.pid(), "VmRSS").unwrap();
     // Forgets the highest mark so far.
     std::fs::write(format!("/proc/{}/clear_refs", provider.pid()), "5").unwrap();
     done.await;
-    memory(provider, "VmHWM") - before
+    memory(provider.pid(), "VmHWM").unwrap() - before
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use mapwright_testbed::process::memory;
 use mapwright_testbed::{Events, Kind, Objects, Shared, eventually, secs};
 use serde_json::{Value, json};
 
@@ -202,13 +203,7 @@ async fn three_resyncs_of_ten_thousand_instances() {
          {} MB resident",
         made.len(),
         after.len(),
-        resident(dcm.provider.pid()),
+        memory(dcm.provider.pid(), "VmRSS").unwrap() / 1024,
     );
     assert_eq!((again, written, after.len()), (0, 0, before.len()));
-}
-
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use mapwright_testbed::process::Process;
+use mapwright_testbed::process::{Process, memory};
 use mapwright_testbed::{Http, Kind, Objects, Shared, eventually, secs};
 use serde_json::{Value, json};
 
@@ -49,10 +49,8 @@ impl Running {
         }
     }
 
-    fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    fn resident(&self) -> i64 {
+        memory(self.process.pid(), "VmRSS").unwrap() / 1024
     }
 }
 

@@ -183,6 +183,15 @@ pub fn free_port() -> Result<u16> {
     Err(Failure::new("no free port on 127.0.0.1"))
 }
 
+/// What a process has of memory, in KiB, by the name of the line that tells it (`VmRSS`, `VmHWM`).
+pub fn memory(pid: u32, line: &str) -> Result<i64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let found = status.lines().find_map(|text| text.strip_prefix(line));
+    let number =
+        found.and_then(|rest| rest.trim_start_matches(':').trim().trim_end_matches(" kB").parse().ok());
+    number.ok_or_else(|| Failure::new(format!("/proc/{pid}/status has no {line}")))
+}
+
 /// The last lines of a log file, for a failure message.
 pub fn tail(log: &Path, lines: usize) -> String {
     let text = fs::read(log).unwrap_or_default();
